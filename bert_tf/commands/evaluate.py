@@ -48,20 +48,24 @@ def _table(args: argparse.Namespace, folder: Path, metrics: Mapping[str, Any]) -
     from bert_tf.models.preset_sources import open_preset
     from bert_tf.pretraining.run import held_out
     from bert_tf.training.evaluation.baselines import chance_figures, published_figures
+    from bert_tf.training.losses import pretraining_objective
 
     manifest, split = read_manifest(folder), metrics["split"]
-    chance = chance_figures(held_out(folder, split, args.batch_size))
-    published, source = published_figures(open_preset(args.preset).header.config, manifest.config.mask_unit)
+    model = open_preset(args.preset).header.config
+    objective = pretraining_objective(model.objective, nsp_weight=float("nsp_loss" in metrics))
+    chance = chance_figures(held_out(folder, split, args.batch_size, model.objective), objective)
+    published, source = published_figures(model, manifest.config.mask_unit)
+    width = max(16, *(len(name) + 2 for name in metrics))
     of_training = " (no examples are held out)" if split == "train" else ""
     lines = [
         f"{folder}: {manifest.examples(split):,} examples of the {split} split{of_training}, "
         f"up to {manifest.config.max_seq_length} tokens",
-        f"{'metric':<16}{'preset':>12}{'constant guess':>16}{'published':>12}",
+        f"{'metric':<{width}}{'preset':>12}{'constant guess':>16}{'published':>12}",
     ]
     for name, value in metrics.items():
         if name != "split":
             columns = (_number(name, row.get(name)) for row in (chance, published))
-            lines.append(f"{name:<16}{_number(name, value):>12}{next(columns):>16}{next(columns):>12}")
+            lines.append(f"{name:<{width}}{_number(name, value):>12}{next(columns):>16}{next(columns):>12}")
     return "\n".join(lines + ([f"published, after full training: {source}"] if source else []))
 
 

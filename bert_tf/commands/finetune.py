@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import functools
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,6 +20,7 @@ from bert_tf.commands.inputs import check_length, check_preset
 from bert_tf.config import TrainingConfig, with_overrides
 from bert_tf.config.features import COMBINATIONS
 from bert_tf.config.training import check_finetuning
+from bert_tf.tasks.entry import MIDDLE_OF_GRID
 from bert_tf.tasks.registry import command_line_tasks
 from bert_tf.training.output import check_output
 
@@ -40,20 +42,18 @@ class FinetuningConfig:
     training: TrainingConfig
 
 
-# The middle of the paper's grid (arXiv 1810.04805, A.3).
-_FINETUNING = FinetuningConfig(TrainingConfig(learning_rate=3e-5, batch_size=32, epochs=3))
 # For a BiLSTM on features: the rates of untrained LSTMs, as the paper describes none.
 _ON_FEATURES = FinetuningConfig(TrainingConfig(learning_rate=1e-3, batch_size=32, epochs=10))
 _NO_EFFECT = ("training.steps", "training.evaluate_every")
+_NO_PRETRAINING = ("training.objective", "training.nsp_weight", "training.mask_share", "training.random_share")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the command's arguments."""
-    settings = settings_of(_FINETUNING, without=_NO_EFFECT)
-    parser.epilog = definitions("settings of --set, with their defaults", settings)
+    parser.epilog = f"{_epilog(MIDDLE_OF_GRID)}\n\n{definitions('defaults of other tasks', _other_defaults())}"
     tasks = parser.add_subparsers(dest="task", required=True, metavar="TASK")
     for name, entry in command_line_tasks().items():
-        task = tasks.add_parser(name, help=entry.help, description=entry.help, epilog=parser.epilog)
+        task = tasks.add_parser(name, help=entry.help, description=entry.help, epilog=_epilog(entry.recipe))
         add_preset(task)
         entry.add_files(task)
         entry.add_arguments(task)
@@ -79,7 +79,27 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
             metavar="K",
             help="number of runs with different seeds; keeps the best; default: 1",
         )
-        add_overrides(task, settings)
+        add_overrides(task, _settings(entry.recipe))
+
+
+@functools.cache
+def _settings(recipe: TrainingConfig) -> dict[str, str]:
+    """Returns the meaning of every setting by `section.field=DEFAULT`, with the defaults of a recipe."""
+    return settings_of(FinetuningConfig(recipe), without=(*_NO_EFFECT, *_NO_PRETRAINING))
+
+
+@functools.cache
+def _epilog(recipe: TrainingConfig) -> str:
+    return definitions("settings of --set, with their defaults", _settings(recipe))
+
+
+def _other_defaults() -> dict[str, str]:
+    """Returns the settings that differ from `MIDDLE_OF_GRID`, by task."""
+    defaults = {}
+    for name, entry in command_line_tasks().items():
+        if changed := [setting for setting in _settings(entry.recipe) if setting not in _settings(MIDDLE_OF_GRID)]:
+            defaults[name] = " ".join(changed)
+    return defaults
 
 
 def _add_features(parser: argparse.ArgumentParser) -> None:
@@ -136,6 +156,7 @@ def check(args: argparse.Namespace) -> None:
     check_preset(args.preset)
     check_length(args.max_sequence_length, args.preset)
     refuse_overrides(args.overrides, _NO_EFFECT, "fine-tuning counts in epochs")
+    refuse_overrides(args.overrides, _NO_PRETRAINING, "it is a setting of pre-training")
     check_finetuning(configuration(args))
     command_line_tasks()[args.task].make_files(args)
     if args.grid is None and args.restarts == 1:
@@ -144,7 +165,8 @@ def check(args: argparse.Namespace) -> None:
 
 def configuration(args: argparse.Namespace) -> TrainingConfig:
     """Returns the training configuration of the arguments."""
-    return with_overrides(_FINETUNING if args.features is None else _ON_FEATURES, args.overrides).training
+    recipe = command_line_tasks()[args.task].recipe
+    return with_overrides(FinetuningConfig(recipe) if args.features is None else _ON_FEATURES, args.overrides).training
 
 
 def run(args: argparse.Namespace) -> dict[str, Any]:

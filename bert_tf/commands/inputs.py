@@ -14,6 +14,7 @@ from bert_tf.config.preset_names import (
     CHECKPOINTS_NAME,
     CONFIG_NAME,
     FOREIGN,
+    RUN_PRESET_NAME,
     checkpoint_steps,
     find_preset,
     preset_directory,
@@ -22,6 +23,7 @@ from bert_tf.config.preset_names import (
 from bert_tf.data.manifest import check_vocabulary, data_directories, read_manifest
 from bert_tf.data.schema import VOCABULARY_NAME
 from bert_tf.export.versions import latest_version, version_folders
+from bert_tf.storage import Store
 from bert_tf.text.vocabulary import load_vocabulary
 
 # A name of the Hugging Face hub: `bert-base-uncased`, `owner/name`, or `hf:` before it.
@@ -147,6 +149,30 @@ def check_model_directory(path: Path, name: str) -> None:
     hints |= {form: f"a checkpoint of the format {form}. {export}" for form in FOREIGN}
     if kind in hints:
         raise ConfigError(f"{name} must be the output directory of `bert-tf export`. Received: {path}, {hints[kind]}")
+
+
+def check_stored_model(url: str, name: str) -> None:
+    """Checks that a URL holds exported versions of a model.
+
+    Args:
+        url: the URL.
+        name: name of the argument.
+
+    Raises:
+        FileNotFoundError: if nothing exists at the URL.
+        ConfigError: for a preset, or a version instead of its parent.
+        StoreError: if the store refuses or does not answer.
+    """
+    files = Store(url).files()
+    if not files:
+        raise FileNotFoundError(f"{name} {url} does not exist")
+    hint = ""
+    if "saved_model.pb" in files:
+        hint = f"a version of a model. Use its parent, {url.rpartition('/')[0]}."
+    elif CONFIG_NAME in files or f"{RUN_PRESET_NAME}/{CONFIG_NAME}" in files:
+        hint = f"a preset. Run `bert-tf export --preset {url} --output URL/NAME` first, then use URL/NAME."
+    if hint:
+        raise ConfigError(f"{name} must be the output directory of `bert-tf export`. Received: {url}, {hint}")
 
 
 def check_same_vocabulary(preset: Path, data: Path) -> None:

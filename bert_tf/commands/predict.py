@@ -30,7 +30,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--output", type=Path, required=True, help="output file in the task's format, or JSON lines for lines of text"
     )
     parser.add_argument(
-        "--ensemble", type=preset_name, nargs="+", default=[], metavar="PRESET", help="further presets of an ensemble"
+        "--ensemble",
+        type=preset_name,
+        nargs="+",
+        default=[],
+        metavar="PRESET",
+        help="further presets of the same task, whose predictions are averaged with those of --preset",
     )
     parser.add_argument("--skip_bad", action="store_true", help="skip invalid examples and list them in a file")
     parser.add_argument("--batch_size", type=int, default=64, help="lines per batch; default: 64")

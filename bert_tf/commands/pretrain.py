@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import inspect
+import logging
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -21,10 +22,11 @@ from bert_tf.commands.arguments import (
 from bert_tf.commands.inputs import check_data, check_preset, check_same_vocabulary
 from bert_tf.commands.urls import text_or_url
 from bert_tf.config import BertConfig, ConfigError, RunConfig, TrainingConfig, with_overrides
-from bert_tf.config.training import STRATEGIES
-from bert_tf.pretraining.recipes import RECIPES, recipe
+from bert_tf.config.training import STRATEGIES, check_objective
+from bert_tf.pretraining.recipes import EXPECTED_DATA, RECIPES, ExpectedData, recipe
 from bert_tf.training.output import check_output
 
+logger = logging.getLogger(__name__)
 _NO_EFFECT, _REASON = ("training.epochs",), "pre-training counts in steps"
 
 
@@ -95,6 +97,8 @@ def check(args: argparse.Namespace) -> None:
 def run(args: argparse.Namespace) -> dict[str, Any]:
     """Trains the model, or resumes a run; returns the summary."""
     config = configuration(args)
+    if difference := data_difference(args.recipe, args.data):
+        logger.warning(difference)
     from bert_tf.training.malloc import tune_allocator
 
     tune_allocator()
@@ -115,13 +119,36 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
     }
 
 
+def data_difference(name: str, data: Path) -> str | None:
+    """Returns a message if the data is not of the kind that a recipe is made for.
+
+    Args:
+        name: name of the recipe.
+        data: data directory.
+
+    Returns:
+        The flags of `bert-tf data` that the recipe expects, and those of the data; None if they are equal, or if the
+        recipe is for any data.
+    """
+    from bert_tf.data.manifest import data_directories, read_manifest
+
+    if name not in EXPECTED_DATA:
+        return None
+    expected = EXPECTED_DATA[name]
+    found = ExpectedData.of([read_manifest(folder).config for folder in data_directories(data) or [data]])
+    if found == expected:
+        return None
+    return f"the recipe {name} is for data of `bert-tf data {expected.flags}`. Received: {found.flags}"
+
+
 def configuration(args: argparse.Namespace) -> RunConfig:
     """Returns the recipe's configuration with the data's vocabulary, the model, the steps and the overrides."""
     from bert_tf.data.manifest import data_directories, read_manifest
 
     refuse_overrides(args.overrides, _NO_EFFECT, _REASON)
     config = recipe(args.recipe)
-    size = read_manifest((data_directories(args.data) or [args.data])[0]).vocabulary_size
+    manifests = [read_manifest(folder) for folder in data_directories(args.data) or [args.data]]
+    size = manifests[0].vocabulary_size
     if args.init:
         from bert_tf.pretraining.warm_start import InitialWeights
 
@@ -130,7 +157,9 @@ def configuration(args: argparse.Namespace) -> RunConfig:
         model = BertConfig.from_name_or_path(str(args.model), vocabulary_size=size)
     else:
         model = replace(config.model, vocabulary_size=size)
-    return with_overrides(RunConfig(model=model, training=_training(args)), args.overrides)
+    config = with_overrides(RunConfig(model=model, training=_training(args)), args.overrides)
+    check_objective(config, any(manifest.config.next_sentence for manifest in manifests))
+    return config
 
 
 def _training(args: argparse.Namespace) -> TrainingConfig:

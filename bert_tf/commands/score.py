@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import Any
 
 from bert_tf.commands.inputs import check_path
-from bert_tf.tasks.registry import command_line_tasks
+from bert_tf.tasks.registry import scored
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the command's arguments."""
     tasks = parser.add_subparsers(dest="task", required=True, metavar="TASK")
-    for name, entry in command_line_tasks().items():
+    for name, entry in scored().items():
         task = tasks.add_parser(name, help=entry.help, description=entry.help)
         task.add_argument("--data", type=Path, required=True, help="file with the labels")
         task.add_argument("--predictions", type=Path, required=True, help="predictions in the task's format")
@@ -29,11 +29,5 @@ def check(args: argparse.Namespace) -> None:
 
 def run(args: argparse.Namespace) -> dict[str, Any]:
     """Scores the predictions; returns the summary."""
-    from bert_tf.tasks.input_errors import InputErrors
-
-    entry = command_line_tasks()[args.task]
-    task = entry.make_task(args)
-    examples = list(task.read(args.data, InputErrors()))
-    answers = task.read_answers(args.predictions, examples)
-    metrics = entry.score(task, args, examples, answers)
-    return {"output": str(args.predictions), "metrics": metrics, "examples": len(examples)}
+    metrics, examples = scored()[args.task].score_files(args)
+    return {"output": str(args.predictions), "metrics": metrics, "examples": examples}

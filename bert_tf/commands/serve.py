@@ -7,10 +7,11 @@ import functools
 from pathlib import Path
 from typing import Any
 
-from bert_tf.commands.inputs import check_model_directory, check_path
+from bert_tf.commands.inputs import check_model_directory, check_path, check_stored_model
 from bert_tf.config import ConfigError
 from bert_tf.entry.flags import boolean
 from bert_tf.entry.listening import bound_socket
+from bert_tf.storage import input_path, is_url
 
 _DEFAULT_PORT = 8501
 # TF Serving's default model name.
@@ -33,7 +34,9 @@ _LOWEST = {
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the command's arguments."""
     models = parser.add_mutually_exclusive_group(required=True)
-    models.add_argument("--model", type=Path, nargs="+", help="one or more directories saved_models/NAME")
+    models.add_argument(
+        "--model", type=Path, nargs="+", help="one or more directories saved_models/NAME, or their URLs"
+    )
     models.add_argument("--model_config_file", type=Path, help="TF Serving's models.config with names, paths, labels")
     one_model = "TF Serving's flag: directory of one model, named by --model_name"
     models.add_argument("--model_base_path", type=Path, help=one_model)
@@ -65,7 +68,7 @@ def _add_loading(group: argparse._ArgumentGroup) -> None:
         "--allow_reload_config",
         action="store_true",
         help="let HandleReloadConfigRequest (gRPC) change the models; any client of the port can then make the server "
-        "read any directory of this machine",
+        "read any directory of this machine (but no URL that is not configured)",
     )
     loads = "versions loaded in parallel; default: 4"
     group.add_argument("--num_load_threads", type=int, default=4, metavar="N", help=loads)
@@ -125,10 +128,17 @@ def check(args: argparse.Namespace) -> None:
     if args.model_name and not args.model_base_path:
         raise ConfigError("--model_name needs --model_base_path. Add --model_base_path DIRECTORY.")
     for path in args.model or ():
-        check_model_directory(path, "--model")
+        _check_model(path, "--model")
     if args.model_base_path:
-        check_model_directory(args.model_base_path, "--model_base_path")
+        _check_model(args.model_base_path, "--model_base_path")
     _check_ports(args)
+
+
+def _check_model(path: Path | str, name: str) -> None:
+    if is_url(path):
+        check_stored_model(str(path), name)
+    else:
+        check_model_directory(Path(path), name)
 
 
 def _check_ports(args: argparse.Namespace) -> None:
@@ -160,14 +170,13 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
 
 def _models(args: argparse.Namespace) -> list[Any]:
     from bert_tf.serving.configuration import read_model_config
-    from bert_tf.serving.models.versions import ServedModel
+    from bert_tf.serving.models.versions import model_at
 
     if args.model_base_path:
-        return [ServedModel(args.model_name or _DEFAULT_NAME, args.model_base_path.resolve())]
+        return [model_at(args.model_base_path, args.model_name or _DEFAULT_NAME)]
     if args.model_config_file:
         return read_model_config(args.model_config_file)
-    folders = [path.resolve() for path in args.model]
-    models = [ServedModel(folder.name, folder) for folder in folders]
+    models = [model_at(path) for path in args.model]
     if len({model.name for model in models}) < len(models):
         raise ConfigError(f"--model: names must differ. Received: {', '.join(model.name for model in models)}")
     return models
@@ -234,7 +243,7 @@ def _check(args: argparse.Namespace) -> None:
             raise ConfigError(f"--{name} needs --{other}. Set both, or neither for plain HTTP.")
     for name in _FILES:
         if path := getattr(args, name):
-            check_path(path, f"--{name}")
+            check_path(input_path(path), f"--{name}")
 
 
 def _batching(args: argparse.Namespace) -> Any:

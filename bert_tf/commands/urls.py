@@ -15,8 +15,8 @@ from bert_tf.training.output import is_chief
 # Arguments that are not inputs, by their names in the parsed arguments.
 _OUTPUTS = ("output", "target")
 _PRESETS = ("preset", "init", "ensemble")
-_MODELS = ("model", "model_base_path")
-_LOCAL = ("feature_cache",)
+# Arguments of `serve`, which looks for changes at their URLs.
+_SERVED = ("model", "model_base_path", "model_config_file")
 # Commands whose `--data` is an output directory of `bert-tf data`.
 _ON_DATA = ("pretrain", "evaluate")
 
@@ -77,10 +77,10 @@ def local_arguments(args: argparse.Namespace) -> Iterator[Callable[[dict[str, An
 
         # Outputs last, so that nobody waits for a lease while inputs are downloaded.
         for name in sorted(vars(args), key=lambda name: name in _OUTPUTS):
-            if args.command == "demo" or name in _LOCAL:
-                local: Callable[[str], Path] = local_path
-            else:
-                local = written if name in _OUTPUTS else _reader(args.command, name)
+            if args.command == "serve" and name in _SERVED:
+                continue
+            _check_may_be_url(args.command, name, getattr(args, name))
+            local = written if name in _OUTPUTS else _reader(args.command, name)
             setattr(args, name, localized(getattr(args, name), local))
         yield lambda summary: {name: _with_urls(value, urls) for name, value in summary.items()}
 
@@ -93,8 +93,23 @@ def _reader(command: str, name: str) -> Callable[[str], Path]:
         return _inspected
     if name in _PRESETS:
         return lambda url: Path(preset_path(url))
-    use = "model" if command == "serve" and name in _MODELS else "files"
-    return lambda url: input_path(url, use)
+    return input_path
+
+
+def _check_may_be_url(command: str, name: str, value: Any) -> None:
+    """Raises ConfigError for the URL of a directory that only this machine can use."""
+    if not isinstance(value, Url):
+        return
+    if command == "demo":
+        raise ConfigError(
+            f"`demo --{name}` must be a directory of this machine, because all steps of the demo run here. Received: "
+            f"{value}. Use a local path, then copy the directory to the store with the tools of the store."
+        )
+    if name == "feature_cache":
+        raise ConfigError(
+            "`--feature_cache` must be a directory of this machine, because several runs read and write it. Received: "
+            f"{value}. Use a local path, or leave it out: the features are then part of --output, which may be a URL."
+        )
 
 
 def _inspected(url: str) -> Path:

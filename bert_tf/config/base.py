@@ -171,6 +171,7 @@ def with_overrides(config: T, overrides: Iterable[str]) -> T:
         >>> run.training.seed, run.model.dropout
         (3, 0.0)
     """
+    values: dict[tuple[str, ...], Any] = {}
     for override in overrides:
         path, separator, text = override.partition("=")
         if not separator or not path:
@@ -179,8 +180,8 @@ def with_overrides(config: T, overrides: Iterable[str]) -> T:
         sections = {field.name: getattr(config, field.name) for field in dataclasses.fields(config)}  # type: ignore[arg-type]
         if names[0] not in sections and all(map(dataclasses.is_dataclass, sections.values())):
             raise ConfigError(f"--set {override}: {_unknown_section(names, sections)}")
-        config = _replace(config, names, text, f"--set {override}")
-    return config
+        values[tuple(names)] = _value_of(config, names, text, f"--set {override}")
+    return _replace(config, values)
 
 
 def _unknown_section(names: list[str], sections: Mapping[str, Any]) -> str:
@@ -192,7 +193,17 @@ def _unknown_section(names: list[str], sections: Mapping[str, Any]) -> str:
     return f"unknown section `{names[0]}`{hint}. Sections: {', '.join(sections)}; `--help` lists their settings."
 
 
-def _replace(config: Any, path: list[str], text: str, source: str) -> Any:
+def _replace(config: Any, values: Mapping[tuple[str, ...], Any]) -> Any:
+    """Sets fields by their paths, all at once, because some are valid only together."""
+    changes: dict[str, Any] = {}
+    for name in dict.fromkeys(path[0] for path in values):
+        inner = {path[1:]: value for path, value in values.items() if path[0] == name}
+        changes[name] = inner[()] if () in inner else _replace(getattr(config, name), inner)
+    return dataclasses.replace(config, **changes)
+
+
+def _value_of(config: Any, path: list[str], text: str, source: str) -> Any:
+    """Returns the value of a field from its text."""
     hints = typing.get_type_hints(type(config))
     fields = {f.name: hints[f.name] for f in dataclasses.fields(config)}
     name = path[0]
@@ -202,14 +213,13 @@ def _replace(config: Any, path: list[str], text: str, source: str) -> Any:
     if len(path) > 1:
         if not dataclasses.is_dataclass(current):
             raise ConfigError(f"{source}: `{name}` has no fields.")
-        return dataclasses.replace(config, **{name: _replace(current, path[1:], text, source)})
+        return _value_of(current, path[1:], text, source)
     if dataclasses.is_dataclass(current):
         raise ConfigError(f"{source}: `{name}` is a section. Set one of its fields instead.")
     try:
-        value = checked_value(_parse(text), fields[name], f"{source}: `{name}`")
+        return checked_value(_parse(text), fields[name], f"{source}: `{name}`")
     except ConfigError as error:
         raise ConfigError(f"{error}. The default is {current!r}.") from error
-    return dataclasses.replace(config, **{name: value})
 
 
 def _parse(text: str) -> Any:

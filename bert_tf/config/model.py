@@ -67,7 +67,8 @@ class BertConfig:
         activation: `gelu_approximate` (tanh form of the original), `gelu` (erf), `relu` or `tanh`.
         layer_norm_epsilon: added to the variance in every layer normalization; positive.
         initializer_range: standard deviation of the truncated normal initializer; positive.
-        attention: `bidirectional`, or `left_to_right` (ablation in Table 5 of the paper).
+        attention: `bidirectional`, or `left_to_right`, in which a token sees only itself and earlier tokens (Table 5 of
+            the paper).
         pooler: whether the encoder has a pooler, a projection of the first token's output used by text-level heads.
         mlm_activation: activation of the masked language model head; defaults to `activation`.
         mlm_layer_norm_epsilon: epsilon of the masked language model head; defaults to `layer_norm_epsilon`.
@@ -139,6 +140,11 @@ class BertConfig:
         # Per layer: four attention projections, the feed-forward network, two normalizations.
         layer = 4 * hidden * (hidden + 1) + 2 * hidden * inner + inner + hidden + 4 * hidden
         return embeddings + self.num_layers * layer + (hidden * (hidden + 1) if self.pooler else 0)
+
+    @property
+    def objective(self) -> str:
+        """Language model that pre-training with this attention trains: `mlm`, or `causal_lm` for left_to_right."""
+        return "causal_lm" if self.attention == "left_to_right" else "mlm"
 
     @property
     def mlm_head(self) -> tuple[str, float]:

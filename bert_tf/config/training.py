@@ -18,12 +18,15 @@ ON_NAN = ("stop", "skip", "halve")
 PADDINGS = ("full", "bins", "pack")
 JIT_COMPILE = ("auto", "true", "false")
 ATTENTION_KERNELS = ("auto", "fused", "plain")
+# The language models of pre-training; their names are the prefixes of their metrics.
+OBJECTIVES = ("mlm", "causal_lm")
 
 
 _COUNTS = ("steps", "epochs", "batch_size", "accumulate", "checkpoint_every", "keep_checkpoints", "log_every")
 _NOT_NEGATIVE = ("weight_decay", "clip_norm", "evaluate_every", "evaluate_steps", "patience", "show_examples",
-                 "num_replicas", "seed", "peak_flops", "keep_every")  # fmt: skip
+                 "num_replicas", "seed", "peak_flops", "keep_every", "nsp_weight")  # fmt: skip
 _CHOICES = {
+    "objective": OBJECTIVES,
     "precision": PRECISIONS,
     "strategy": STRATEGIES,
     "optimizer": OPTIMIZERS,
@@ -45,10 +48,19 @@ class TrainingConfig:
     Args:
         steps: total number of optimizer steps (pre-training).
         long_share: share of steps, at the end of training, on the longer examples; used if the data has two lengths.
+        objective: language model of pre-training: `mlm` predicts masked tokens; `causal_lm` masks none and predicts
+            each token from the tokens before it, as "LTR" in Table 5 of the paper, which needs `model.attention` =
+            left_to_right.
+        nsp_weight: factor of the next sentence loss (pre-training). 0 leaves next sentence prediction out: the model
+            has neither its head nor a pooler, and the data stays the same.
         epochs: passes over the training data (fine-tuning).
         batch_size: global batch size in sequences, over all replicas.
         padding: padding of pre-training examples: `full` pads to the maximum length of the data; `bins` batches
             examples of similar length; `pack` puts several examples into a row, with the loss and gradient of `full`.
+        mask_share: share of the predicted positions replaced by [MASK], instead of the data's `mask_share`; a negative
+            value uses the data's. Needs data with dynamic masks. Held-out data is always masked as its own
+            configuration says.
+        random_share: the same for the share replaced by a random token; the rest are unchanged.
         accumulate: gradient accumulation: number of parts into which each replica splits its share of a batch to save
             memory.
         optimizer: `adamw`, or `lamb` for large batches (arXiv 1904.00962).
@@ -70,7 +82,7 @@ class TrainingConfig:
         keep_every: keep the checkpoints of multiples of this step too, for example to evaluate `RUN@STEP`; a multiple
             of `checkpoint_every`; 0 keeps only the most recent checkpoints.
         evaluate_every: steps between evaluations on held-out data; 0 evaluates at the end only.
-        evaluate_steps: batches per evaluation; 0 uses all held-out data.
+        evaluate_steps: batches per evaluation, of `batch_size` / `accumulate` examples; 0 uses all held-out data.
         patience: early stopping of fine-tuning after this many epochs without improvement on held-out data; keeps the
             model of the best epoch. 0 runs all epochs and keeps the last model.
         show_examples: held-out examples logged at every evaluation with the predictions for their masks
@@ -89,7 +101,7 @@ class TrainingConfig:
         rematerialize: whether the backward pass computes the activations of each layer again, which takes less memory
             and more time. The results are the same.
         strategy: distribution strategy: `none`; `mirrored`, one replica per local device; `multi_worker`, one per
-            process listed in `TF_CONFIG`; `tpu`, one per TPU core (not tested yet).
+            device of all processes, which `TF_CONFIG` lists; `tpu`, one per TPU core (not tested yet).
         num_replicas: number of replicas for `mirrored`; 0 uses all devices.
         worker_timeout: seconds that a `multi_worker` process waits for the other workers at the start.
         tpu_name: TPU for `tpu`: a name, `grpc://host:port` or `local`; empty uses `TPU_NAME`.
@@ -104,9 +116,13 @@ class TrainingConfig:
 
     steps: int = 1000
     long_share: float = 0.1
+    objective: str = "mlm"
+    nsp_weight: float = 1.0
     epochs: int = 3
     batch_size: int = 32
     padding: str = "full"
+    mask_share: float = -1.0
+    random_share: float = -1.0
     accumulate: int = 1
     optimizer: str = "adamw"
     learning_rate: float = 1e-4
@@ -151,6 +167,7 @@ class TrainingConfig:
         check(["long_share"], lambda value: 0 < value < 1, "must be in (0, 1)")
         check(["average"], lambda value: 0 <= value < 1, "must be in [0, 1)")
         check(["layer_decay"], lambda value: 0 < value <= 1, "must be in (0, 1]")
+        check(["mask_share", "random_share"], lambda value: value <= 1, "must be at most 1; negative uses the data's")
         every = self.checkpoint_every
         check(["keep_every"], lambda value: value % every == 0, f"must be a multiple of `checkpoint_every`, {every}")
         len(self.profiled_steps)  # Raises ConfigError if `profile_steps` is invalid.
@@ -184,6 +201,38 @@ def check_finetuning(config: TrainingConfig) -> None:
     }
     if reason := reasons.get(config.strategy):
         raise ConfigError(f"`training.strategy` must be none or mirrored. Received: {config.strategy}; {reason}.")
+
+
+def check_objective(config: RunConfig, has_pairs: bool) -> None:
+    """Raises ConfigError if the objectives of pre-training do not fit the model's attention or the data.
+
+    Args:
+        config: configuration of the run.
+        has_pairs: True if the data has sentence pairs.
+    """
+    training, attention = config.training, config.model.attention
+    if training.objective == "causal_lm" and attention != "left_to_right":
+        raise ConfigError(
+            "`training.objective` = causal_lm needs `model.attention` = left_to_right, because each position would see "
+            f"the token to predict. Received: {attention}. Set model.attention=left_to_right."
+        )
+    if training.objective == "mlm" and attention == "left_to_right":
+        raise ConfigError(
+            "`model.attention` = left_to_right needs `training.objective` = causal_lm, the language model of such "
+            "encoders. Received: mlm. Set training.objective=causal_lm, or model.attention=bidirectional."
+        )
+    if training.objective == "causal_lm" and training.nsp_weight and has_pairs:
+        raise ConfigError(
+            "`training.nsp_weight` must be 0 with `training.objective` = causal_lm and data of sentence pairs: next "
+            "sentences are predicted from [CLS], which sees no other token in a left-to-right model. "
+            f"Received: {training.nsp_weight}. Set training.nsp_weight=0."
+        )
+    for name in ("mask_share", "random_share"):
+        if training.objective == "causal_lm" and getattr(training, name) >= 0:
+            raise ConfigError(
+                f"`training.{name}` has no effect with `training.objective` = causal_lm, which masks no tokens. "
+                f"Received: {getattr(training, name)}. Leave it out."
+            )
 
 
 @dataclass(frozen=True)

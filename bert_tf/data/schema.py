@@ -57,6 +57,12 @@ def record_features(config: DataConfig) -> tuple[Feature, ...]:
     return STATIC_FEATURES if config.masking == "static" else DYNAMIC_FEATURES
 
 
+def length_feature(config: DataConfig) -> Feature:
+    """Returns the feature of the records of `config` whose values sum to the number of tokens."""
+    name = "input_mask" if config.masking == "static" else "segment_lengths"
+    return next(feature for feature in record_features(config) if feature.name == name)
+
+
 # Model inputs by name. `padding_mask` is 1 for tokens and 0 for padding.
 TOKEN_IDS = "token_ids"  # (B, S) int32
 SEGMENT_IDS = "segment_ids"  # (B, S) int32

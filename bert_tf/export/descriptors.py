@@ -11,26 +11,38 @@ if __name__ == "__main__":
 
     import_tensorflow()
 
+import contextlib
+import importlib
 import sys
 from pathlib import Path
 
-from google.protobuf import descriptor_pb2
+from google.protobuf import descriptor_pb2, descriptor_pool
 from google.protobuf.descriptor import FileDescriptor
-from tensorflow_serving.apis import model_service_pb2, prediction_service_pb2
 
 from bert_tf.config.files import staged_file
 from bert_tf.entry.errors import run_program
 
-SERVICES = (prediction_service_pb2, model_service_pb2)
+SERVICES = ("prediction_service", "model_service")
 
 
 def descriptor_set() -> descriptor_pb2.FileDescriptorSet:
     """Returns the files of PredictionService and ModelService and all their imports, each after its imports."""
     files: dict[str, FileDescriptor] = {}
     for service in SERVICES:
-        _collect(service.DESCRIPTOR, files)
+        _collect(_service_file(service), files)
     protos = (descriptor_pb2.FileDescriptorProto.FromString(file.serialized_pb) for file in files.values())
     return descriptor_pb2.FileDescriptorSet(file=protos)
+
+
+def _service_file(name: str) -> FileDescriptor:
+    """Returns the file of a service.
+
+    With protobuf 5 and later, the modules of services of tensorflow-serving-api 2.20 raise AttributeError after they
+    have added their file to the pool. The modules of messages and gRPC are not affected.
+    """
+    with contextlib.suppress(AttributeError):
+        importlib.import_module(f"tensorflow_serving.apis.{name}_pb2")
+    return descriptor_pool.Default().FindFileByName(f"tensorflow_serving/apis/{name}.proto")
 
 
 def _collect(file: FileDescriptor, files: dict[str, FileDescriptor]) -> None:

@@ -220,5 +220,9 @@ def _model_card(signatures: Signatures) -> dict[str, Any]:
         "top_k": signatures.top_k,
         "vocabulary_sha256": preset.vocabulary.fingerprint,
         "info": preset.info,
-        "versions": {name: metadata.version(name) for name in ("bert-tf", "keras", "tensorflow", "tensorflow-text")},
+        "versions": {
+            **{name: metadata.version(name) for name in ("bert-tf", "keras", "tensorflow-text")},
+            # Not of the metadata, because the distribution may be tensorflow-tpu.
+            "tensorflow": tf.__version__,
+        },
     }

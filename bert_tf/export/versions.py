@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from pathlib import Path
 
 from bert_tf.config import local_path
@@ -20,10 +21,15 @@ def version_folders(model_dir: str | Path) -> dict[int, list[Path]]:
     Numbers may have leading zeros. If several folders have the same number, for example `6` and `006`, the first of the
     list is the version: the one with the fewest zeros. Raises OSError if the directory cannot be read.
     """
-    folders = [entry for entry in Path(model_dir).iterdir() if _is_version(entry)]
-    by_version: dict[int, list[Path]] = {}
-    for folder in sorted(folders, key=lambda folder: (int(folder.name), len(folder.name))):
-        by_version.setdefault(int(folder.name), []).append(folder)
+    folders = {entry.name: entry for entry in Path(model_dir).iterdir() if _is_version(entry)}
+    return {number: [folders[name] for name in names] for number, names in version_names(folders).items()}
+
+
+def version_names(names: Iterable[str]) -> dict[int, list[str]]:
+    """Returns the names of each version, ascending by version, as `version_folders` returns their folders."""
+    by_version: dict[int, list[str]] = {}
+    for name in sorted(filter(_is_version_name, names), key=lambda name: (int(name), len(name))):
+        by_version.setdefault(int(name), []).append(name)
     return by_version
 
 
@@ -32,11 +38,16 @@ def latest_version(model_dir: str | Path) -> Path:
     model_dir = Path(model_dir)
     folders = version_folders(model_dir) if model_dir.is_dir() else {}
     if not folders:
-        raise FileNotFoundError(
-            f"{model_dir} holds no exported model: expected a folder named by a version, for example "
-            f"{model_dir / '1'}. Run `bert-tf export` first."
-        )
+        raise no_version(str(model_dir))
     return folders[max(folders)][0]
+
+
+def no_version(model_dir: str) -> FileNotFoundError:
+    """Returns the error for a path or URL without versions."""
+    return FileNotFoundError(
+        f"{model_dir} holds no exported model: expected a folder named by a version, for example {model_dir}/1. Run "
+        "`bert-tf export` first."
+    )
 
 
 def check_model_dir(model_dir: str | Path) -> None:
@@ -54,4 +65,8 @@ def check_model_dir(model_dir: str | Path) -> None:
 
 
 def _is_version(entry: Path) -> bool:
-    return _VERSION.fullmatch(entry.name) is not None and int(entry.name) <= _MAX_VERSION and entry.is_dir()
+    return _is_version_name(entry.name) and entry.is_dir()
+
+
+def _is_version_name(name: str) -> bool:
+    return _VERSION.fullmatch(name) is not None and int(name) <= _MAX_VERSION

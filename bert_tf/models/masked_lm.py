@@ -38,6 +38,9 @@ class BertMaskedLM(TextTaskModel):
     Returns:
         Logits, (B, P, V) float32.
 
+    Raises:
+        ConfigError: for an encoder with left-to-right attention, which is pre-trained to predict next tokens.
+
     Example:
         >>> model = bert_tf.BertMaskedLM.from_preset("runs/small")
         >>> history = model.fit(["a good film", "a dull story", "we saw the old film"], epochs=2, verbose=0)
@@ -49,6 +52,11 @@ class BertMaskedLM(TextTaskModel):
     objective: ClassVar[str] = "masked_lm"
 
     def __init__(self, backbone: BertBackbone, name: str = "bert_masked_lm", **kwargs: Any) -> None:
+        if backbone.config.objective != "mlm":
+            raise ConfigError(
+                f"a {type(self).__name__} needs an encoder with `attention` = bidirectional. Received: left_to_right, "
+                "whose language model predicts next tokens and fills no masks. Train it with `bert-tf pretrain --init`."
+            )
         positions = keras.Input(shape=(None,), dtype="int32", name=MASK_POSITIONS)
         outputs = masked_lm_head(backbone)(backbone(backbone.input)["sequence_output"], positions)
         super().__init__(backbone, backbone.input | {MASK_POSITIONS: positions}, outputs, {}, name, **kwargs)

@@ -22,6 +22,9 @@ from bert_tf.models.kinds import register_model
 class BertPretrainer(TaskModel):
     """Masked language model and next sentence prediction (arXiv 1810.04805, section 3.1).
 
+    On an encoder with left-to-right attention, the head of the masked language model predicts the token after each of
+    the given positions instead (section 5.1); see `training.objective`.
+
     Args:
         backbone: the encoder; the heads take its dtype policy.
         masked_lm: whether to add the masked language model head.

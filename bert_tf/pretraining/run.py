@@ -14,11 +14,12 @@ from typing import Any
 import keras
 import numpy as np
 
-from bert_tf.config import RunConfig, to_dict
+from bert_tf.config import RunConfig, TrainingConfig, to_dict
 from bert_tf.config.preset_names import RUN_PRESET_NAME
+from bert_tf.config.training import check_objective
 from bert_tf.data.examples.sample_examples import tokens_of_row
 from bert_tf.data.input import packed_data, pretraining_data
-from bert_tf.data.input.dataset import Batch, Dataset
+from bert_tf.data.input.dataset import ALL_ROWS, Batch, BatchOptions, Dataset, RowShare
 from bert_tf.data.manifest import Manifest, data_directories, open_data
 from bert_tf.data.schema import SPLITS
 from bert_tf.models import BertBackbone, BertPretrainer, load_preset, save_preset
@@ -32,7 +33,7 @@ from bert_tf.training.evaluation.baselines import EvaluationContext, chance_figu
 from bert_tf.training.evaluation.evaluate import evaluate_pretraining
 from bert_tf.training.fit import TrainResult, fit
 from bert_tf.training.logging.flops import step_flops
-from bert_tf.training.losses import MASKED_LM, PRETRAINING
+from bert_tf.training.losses import Objective, pretraining_objective
 from bert_tf.training.output import is_chief
 from bert_tf.training.run_spec import EvaluationSpec, Packing, RunSpec, TrainingData
 
@@ -78,10 +79,10 @@ def run_pretraining(
 ) -> tuple[Path, TrainResult]:
     """Trains a model on a data directory, or resumes the run in `output`; returns preset directory and result.
 
-    For data of single segments (`bert-tf data --no_nsp`) the model has neither pooler nor next sentence prediction
-    head, because nothing would train them. `init` is a preset of the run's architecture whose weights to start from;
-    None starts from random ones. All paths may be URLs; of an output on a store, the path of the working copy is
-    returned. Raises ValueError if data, configuration and `init` do not match.
+    For data of single segments (`bert-tf data --no_nsp`) and for `training.nsp_weight` = 0 the model has neither pooler
+    nor next sentence prediction head, because nothing would train them. `init` is a preset of the run's architecture
+    whose weights to start from; None starts from random ones. All paths may be URLs; of an output on a store, the path
+    of the working copy is returned. Raises ValueError if data, configuration and `init` do not match.
     """
     with working_copy(output, writes=is_chief(run.training.strategy)) as directory:
         return _run_pretraining(data, run, directory, init)
@@ -91,13 +92,17 @@ def _run_pretraining(
     data: str | Path, run: RunConfig, output: Path, init: str | Path | None
 ) -> tuple[Path, TrainResult]:
     phases, vocabulary = phases_of(data, run)
+    has_pairs = any(phase.manifest.config.next_sentence for phase in phases)
+    check_objective(run, has_pairs)
     initial = InitialWeights.of(init) if init else None
     if initial:
         initial.check(run.model, [(phase.data, phase.manifest) for phase in phases])
-    next_sentence = any(phase.manifest.config.next_sentence for phase in phases)
+    training = run.training
+    next_sentence = has_pairs and training.nsp_weight > 0
+    objective = pretraining_objective(training.objective, training.nsp_weight if next_sentence else 0.0)
     if not next_sentence:
         run = replace(run, model=replace(run.model, pooler=False))
-    course = _Course(phases, run)
+    course = _Course(phases, run, objective)
     fingerprints = [fingerprint(phase.manifest) for phase in phases]
     identity = fingerprints[0] if len(fingerprints) == 1 else fingerprints
     origin = initial.identity() if initial else {}
@@ -115,7 +120,7 @@ def _run_pretraining(
     spec = RunSpec(
         build_model,
         course.training_data(),
-        objective=PRETRAINING if next_sentence else MASKED_LM,
+        objective=objective,
         evaluation=EvaluationSpec(context=course.evaluation_context(vocabulary)),
         identity={"model": to_dict(run.model), "data": identity, **origin},
         flops=course.flops,
@@ -135,10 +140,15 @@ def _run_pretraining(
 class _Course:
     """Data and context of a run's steps by batch number."""
 
-    def __init__(self, phases: Sequence[Phase], run: RunConfig) -> None:
-        self._phases, self._run = phases, run
-        # Always the same object for the same data, so that it is traced once.
-        self._held_out = functools.cache(lambda data: held_out(data, "validation", run.training.batch_size))
+    def __init__(self, phases: Sequence[Phase], run: RunConfig, objective: Objective) -> None:
+        self._phases, self._run, self._objective = phases, run, objective
+        training = run.training
+        # Always the same object for the same data, so that it is traced once. An evaluation takes as many rows at once
+        # as a training step.
+        size = training.batch_size // training.accumulate
+        self._held_out = functools.cache(
+            lambda data, share: held_out(data, "validation", size, training.objective, share)
+        )
         self._first_rows = functools.cache(lambda data, rows: next(iter(held_out(data, "validation", rows))))
         self._chance: dict[Path, Mapping[str, float]] = {}
 
@@ -147,31 +157,34 @@ class _Course:
         return TrainingData(
             self.batches,
             self.held_out if all(held_out_split(phase.manifest) for phase in self._phases) else None,
-            [phase.first for phase in self._phases[1:]],
-            Packing(BertPretrainer.packed, packed_data) if self._run.training.padding == "pack" else None,
+            takes_share=True,
+            boundaries=[phase.first for phase in self._phases[1:]],
+            packing=Packing(BertPretrainer.packed, packed_data) if self._run.training.padding == "pack" else None,
         )
 
-    def batches(self, start: int) -> Dataset:
-        """Returns endless batches from `start` on."""
+    def batches(self, start: int, share: RowShare = ALL_ROWS) -> Dataset:
+        """Returns the rows of a share of endless batches from `start` on."""
         phase, config = self._phase_of(start), self._run.training
         return pretraining_data(
             phase.data, "train", batch_size=config.batch_size, seed=config.seed, start_step=start - phase.first,
-            epochs=None, training=True, by_length=config.padding == "bins",
+            epochs=None, training=True, by_length=config.padding == "bins", objective=config.objective, share=share,
+            **mask_shares(config),
         )  # fmt: skip
 
-    def held_out(self, batch: int) -> Dataset:
-        """Returns the held-out batches of the same length."""
-        return self._held_out(self._phase_of(batch).data)
+    def held_out(self, batch: int, share: RowShare = ALL_ROWS) -> Dataset:
+        """Returns the rows of a share of the held-out batches of the same length."""
+        return self._held_out(self._phase_of(batch).data, share)
 
     def evaluation_context(self, vocabulary: Vocabulary) -> EvaluationContext:
         """Returns baselines and sample predictions to report with every evaluation."""
-        units = {phase.manifest.config.mask_unit for phase in self._phases}
+        training, units = self._run.training, {phase.manifest.config.mask_unit for phase in self._phases}
         return EvaluationContext(
             vocabulary,
             chance=self.chance,
             published=published_figures(self._run.model, units.pop() if len(units) == 1 else ""),
-            warmup_steps=self._run.training.resolved_warmup(self._run.training.steps),
-            examples=self.shown if self._run.training.show_examples else None,
+            warmup_steps=training.resolved_warmup(training.steps),
+            # The others are shown by their masks.
+            examples=self.shown if training.show_examples and training.objective == "mlm" else None,
         )
 
     def chance(self, batch: int, stop: Callable[[], bool]) -> Mapping[str, float]:
@@ -180,7 +193,7 @@ class _Course:
         if data in self._chance:
             return self._chance[data]
         batches = itertools.islice(self.held_out(batch), self._run.training.evaluate_steps or None)
-        metrics = chance_figures(itertools.takewhile(lambda _: not stop(), batches))
+        metrics = chance_figures(itertools.takewhile(lambda _: not stop(), batches), self._objective)
         if not stop():
             self._chance[data] = metrics
         return metrics
@@ -193,9 +206,9 @@ class _Course:
         )
 
     def sample(self, vocabulary: Vocabulary) -> dict[str, Any]:
-        """Returns `example`, the inputs of an exported model for a held-out example; {} without held-out examples."""
+        """Returns `example`, the inputs of an exported model for a held-out example; {} for none, or without masks."""
         data, manifest = self._phases[0].data, self._phases[0].manifest
-        if not held_out_split(manifest):
+        if not held_out_split(manifest) or self._run.training.objective != "mlm":
             return {}
         parts = self._first_rows(data, 1)
         arrays: Any = tuple({name: np.asarray(value) for name, value in part.items()} for part in parts)
@@ -210,15 +223,24 @@ class _Course:
         rows, width = float(training.batch_size), positions / training.batch_size
         if training.padding == "pack":
             rows, width = positions / length, float(length)
-        return step_flops(self._run.model, rows, width, config.max_predictions_per_seq * width / length)
+        predictions = config.max_predictions_per_seq * width / length if training.objective == "mlm" else width - 1
+        return step_flops(self._run.model, rows, width, predictions)
 
     def _phase_of(self, batch: int) -> Phase:
         return next(phase for phase in reversed(self._phases) if phase.first <= batch)
 
 
-def held_out(data: Path, split: str, batch_size: int) -> Dataset:
-    """Returns one pass over `split` with fixed masks."""
-    return pretraining_data(data, split, batch_size=batch_size, seed=0, epochs=1, training=False)
+def held_out(data: Path, split: str, batch_size: int, objective: str = "mlm", share: RowShare = ALL_ROWS) -> Dataset:
+    """Returns the rows of a share of one pass over `split` with fixed masks, or with the targets of an objective."""
+    return pretraining_data(
+        data, split, batch_size=batch_size, seed=0, epochs=1, training=False, objective=objective, share=share
+    )
+
+
+def mask_shares(config: TrainingConfig) -> dict[str, Any]:
+    """Returns the shares of masks that replace those of the data, by name; {} if the data's are used."""
+    shares = {"mask_share": config.mask_share, "random_share": config.random_share}
+    return {name: share for name, share in shares.items() if share >= 0}
 
 
 def check_fits(manifest: Manifest, vocabulary: Vocabulary, run: RunConfig) -> None:
@@ -233,6 +255,7 @@ def check_fits(manifest: Manifest, vocabulary: Vocabulary, run: RunConfig) -> No
             f"the data's `max_seq_length` must not exceed `model.max_sequence_length`. "
             f"Received: {manifest.config.max_seq_length} and {run.model.max_sequence_length}"
         )
+    BatchOptions(run.training.batch_size, run.training.seed, **mask_shares(run.training)).masking(manifest.config)
 
 
 def _check_alike(one: Phase, other: Phase) -> None:
@@ -258,11 +281,13 @@ def fingerprint(manifest: Manifest) -> str:
 
 def constant_guess_accuracy(data: Path, split: str, batch_size: int = 32) -> float:
     """Returns the accuracy of predicting the most frequent of the masked pieces of `split` at all their positions."""
-    return chance_figures(held_out(data, split, batch_size))["mlm_accuracy"]
+    return chance_figures(held_out(data, split, batch_size), pretraining_objective())["mlm_accuracy"]
 
 
 def run_evaluation(preset: str | Path, data: str | Path, batch_size: int = 32) -> dict[str, Any]:
     """Returns `split` and the held-out metrics (`evaluate_pretraining`) of a pre-trained preset, or of a run's preset.
+
+    A left-to-right model is evaluated as a language model without masks, `causal_lm`.
 
     The validation split is read, or the training split if absent. For data of several lengths, the result is such a
     dictionary per directory name, `length-128` and so on, shorter examples first. Raises ValueError for a preset of
@@ -286,7 +311,8 @@ def run_evaluation(preset: str | Path, data: str | Path, batch_size: int = 32) -
     results: dict[str, dict[str, Any]] = {}
     for folder, manifest in manifests.items():
         split = held_out_split(manifest) or "train"
-        metrics = evaluate_pretraining(loaded.model, held_out(folder, split, batch_size))
+        objective = loaded.config.objective
+        metrics = evaluate_pretraining(loaded.model, held_out(folder, split, batch_size, objective), objective)
         if len(metrics) == 1:
             raise ValueError(f"{folder}: must hold pairs, because {preset} has only a next sentence prediction head.")
         results[folder.name] = {"split": split, **metrics}

@@ -82,7 +82,7 @@ class InitialWeights:
             logger.warning("%s has no `%s`: it starts with random weights", self.source.path, part)
         for part in (name for name, present in has.items() if present and not wants[name]):
             logger.warning(
-                "%s: `%s` is omitted from the new preset, because the data has no sentence pairs to train it on",
+                "%s: `%s` is omitted from the new preset, because no next sentence prediction trains it",
                 self.source.path, part,
             )  # fmt: skip
         return model

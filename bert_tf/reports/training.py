@@ -32,6 +32,8 @@ _CURVES = (
     ("loss", "Loss", "{:.3f}"),
     ("mlm_loss", "Masked tokens: loss", "{:.3f}"),
     ("mlm_accuracy", "Masked tokens: accuracy", "{:.1%}"),
+    ("causal_lm_loss", "Next tokens: loss", "{:.3f}"),
+    ("causal_lm_accuracy", "Next tokens: accuracy", "{:.1%}"),
     ("nsp_accuracy", "Next sentence: accuracy", "{:.1%}"),
     ("accuracy", "Accuracy", "{:.1%}"),
     ("learning_rate", "Learning rate", "{:.2e}"),
@@ -45,6 +47,8 @@ _CURVES = (
 _LAST_METRICS = (
     (_HELD_OUT, "mlm_accuracy", "masked token accuracy, validation", "{:.1%}"),
     (_HELD_OUT, "mlm_perplexity", "perplexity, validation", "{:,.1f}"),
+    (_HELD_OUT, "causal_lm_accuracy", "next token accuracy, validation", "{:.1%}"),
+    (_HELD_OUT, "causal_lm_perplexity", "perplexity, validation", "{:,.1f}"),
     (_HELD_OUT, "nsp_accuracy", "next sentence accuracy, validation", "{:.1%}"),
     (_HELD_OUT, "accuracy", "accuracy, validation", "{:.1%}"),
     (_TRAIN, "loss", "loss, training", "{:.3f}"),
@@ -56,6 +60,9 @@ _WITH_BASELINE = (
     ("mlm_accuracy", "Masked tokens: accuracy", "{:.2%}"),
     ("mlm_loss", "Masked tokens: loss", "{:.3f}"),
     ("mlm_perplexity", "Masked tokens: perplexity", "{:,.2f}"),
+    ("causal_lm_accuracy", "Next tokens: accuracy", "{:.2%}"),
+    ("causal_lm_loss", "Next tokens: loss", "{:.3f}"),
+    ("causal_lm_perplexity", "Next tokens: perplexity", "{:,.2f}"),
     ("nsp_accuracy", "Next sentence: accuracy", "{:.2%}"),
 )
 

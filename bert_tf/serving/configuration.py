@@ -17,6 +17,7 @@ from bert_tf.config import ConfigError, local_path
 from bert_tf.serving import metrics
 from bert_tf.serving.models.batching import BatchingOptions
 from bert_tf.serving.models.versions import ServedModel
+from bert_tf.storage import input_path, is_url
 
 # TF Serving's name of the only supported platform.
 _PLATFORM = "tensorflow"
@@ -44,16 +45,17 @@ message_type { name: "BatchingParameters"
 """
 
 
-def read_model_config(path: Path) -> list[ServedModel]:
-    """Returns the models of a `--model_config_file`, a ModelServerConfig in text format.
+def read_model_config(path: Path | str) -> list[ServedModel]:
+    """Returns the models of a `--model_config_file`, a ModelServerConfig in text format at a local path or a URL.
 
     Relative base paths are relative to the file's folder. Raises ConfigError as `served_models` does, and for another
     file.
     """
-    return served_models(_parsed(path, ModelServerConfig()), str(path), path.parent)
+    folder = path.rpartition("/")[0] if isinstance(path, str) else path.parent
+    return served_models(_parsed(input_path(path), ModelServerConfig()), str(path), folder)
 
 
-def served_models(config: ModelServerConfig, source: str, folder: Path | None) -> list[ServedModel]:
+def served_models(config: ModelServerConfig, source: str, folder: Path | str | None) -> list[ServedModel]:
     """Returns the models of a configuration from `source`, which errors name.
 
     Without the folder of relative base paths, only absolute ones are allowed. Raises ConfigError if there is no model
@@ -69,7 +71,7 @@ def served_models(config: ModelServerConfig, source: str, folder: Path | None) -
     return models
 
 
-def _served_model(source: str, folder: Path | None, entry: ModelConfig) -> ServedModel:
+def _served_model(source: str, folder: Path | str | None, entry: ModelConfig) -> ServedModel:
     where = f"{source}: model {entry.name!r}"
     if entry.HasField("logging_config"):
         raise ConfigError(f"{where}: logging_config is not supported; remove it")
@@ -81,17 +83,25 @@ def _served_model(source: str, folder: Path | None, entry: ModelConfig) -> Serve
     if not entry.base_path:
         raise ConfigError(f"{where} must have a base_path")
     try:
-        base_path = local_path(entry.base_path)
+        base_path = _base_path(folder, entry.base_path)
     except ConfigError as error:
-        raise ConfigError(f"{where}: base_path: {error}") from error
-    if folder is None and not base_path.is_absolute():
-        raise ConfigError(f"{where}: base_path must be absolute. Received: {entry.base_path!r}")
+        raise ConfigError(f"{where}: base_path {error}") from error
     try:
-        return ServedModel(
-            entry.name, (folder or Path()) / base_path, dict(entry.version_labels), entry.model_version_policy
-        )
+        return ServedModel(entry.name, base_path, dict(entry.version_labels), entry.model_version_policy)
     except ConfigError as error:
         raise ConfigError(f"{source}: {error}") from error
+
+
+def _base_path(folder: Path | str | None, text: str) -> Path | str:
+    """Returns a base path or its URL. `folder` is that of relative paths, None if they are not allowed."""
+    if is_url(text) and not text.startswith("file:"):
+        return text.rstrip("/")
+    path = local_path(text)
+    if path.is_absolute():
+        return path
+    if folder is None:
+        raise ConfigError(f"must be absolute. Received: {text!r}")
+    return folder / path if isinstance(folder, Path) else f"{folder}/{path.as_posix()}"
 
 
 def read_batching_parameters(path: Path) -> BatchingOptions:

@@ -16,6 +16,7 @@ from bert_tf.serving.configuration import read_model_config, served_models
 from bert_tf.serving.errors import ServingError
 from bert_tf.serving.models.manager import ModelManager
 from bert_tf.serving.models.versions import ServedModel
+from bert_tf.storage import is_url
 
 logger = logging.getLogger(__name__)
 
@@ -23,7 +24,7 @@ logger = logging.getLogger(__name__)
 class ModelConfigFile:
     """A `--model_config_file` that may change, and the models that were last read from it."""
 
-    def __init__(self, path: Path, models: Sequence[ServedModel]) -> None:
+    def __init__(self, path: Path | str, models: Sequence[ServedModel]) -> None:
         self.path = path
         self.models = list(models)
         self._error = ""
@@ -64,8 +65,10 @@ class ModelConfigFile:
 def reload_models(manager: ModelManager, request: ReloadConfigRequest, timeout: float | None) -> None:
     """Serves the models of a request, whose base paths must be absolute, and waits until they are loaded.
 
-    Raises ServingError: INVALID_ARGUMENT for an invalid configuration, which changes nothing; FAILED_PRECONDITION if a
-    model has no version that can be served. Raises TimeoutError after `timeout` seconds; loading continues.
+    URLs must be those of models that are configured already: a client must not make this machine load the graph of
+    anybody's bucket. Raises ServingError: INVALID_ARGUMENT for an invalid configuration, which changes nothing;
+    FAILED_PRECONDITION if a model has no version that can be served. Raises TimeoutError after `timeout` seconds;
+    loading continues.
     """
     if request.metric_names:
         raise ServingError("metric_names are not supported; leave them out")
@@ -73,6 +76,12 @@ def reload_models(manager: ModelManager, request: ReloadConfigRequest, timeout: 
         models = served_models(request.config, "the request", None)
     except ConfigError as error:
         raise ServingError(str(error)) from error
+    known = manager.base_paths
+    if unknown := [model.base_path for model in models if is_url(model.base_path) and model.base_path not in known]:
+        raise ServingError(
+            "a URL in a request must be the base_path of a model that is configured already. Received: "
+            f"{', '.join(map(str, unknown))}. Change the models.config of the server instead."
+        )
     names = [model.name for model in models]
     logger.warning("a request changes the configuration: serving %s", ", ".join(names))
     manager.reload(models)

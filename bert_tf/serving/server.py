@@ -20,10 +20,8 @@ from pathlib import Path
 
 from starlette.applications import Starlette
 
-from bert_tf.config import local_path
 from bert_tf.config.errors import check_fields
 from bert_tf.entry.listening import bound_socket
-from bert_tf.export.versions import latest_version
 from bert_tf.export.warmup import read_warmup, request_of
 from bert_tf.serving.access import TlsFiles, is_loopback
 from bert_tf.serving.grpc.services import GrpcOptions, create_grpc_server
@@ -35,7 +33,8 @@ from bert_tf.serving.metrics import Metrics, shared_folder
 from bert_tf.serving.models.batching import BatchingOptions
 from bert_tf.serving.models.loaded_version import LoadedVersion
 from bert_tf.serving.models.manager import LOAD_THREADS, ModelManager
-from bert_tf.serving.models.versions import ServedModel
+from bert_tf.serving.models.version_source import check_has_version
+from bert_tf.serving.models.versions import ServedModel, model_at
 from bert_tf.serving.reloading import ModelConfigFile, why_not_ready
 from bert_tf.serving.requests.admission import Admission
 from bert_tf.serving.requests.tensors import MAX_TEXT_BYTES
@@ -59,7 +58,7 @@ class ServerOptions:
         poll_seconds: polling interval for new versions in seconds; 0 to look for versions only at the start.
         load_threads: maximum number of concurrent loads; each holds a version in memory in addition to those that
             serve.
-        model_config_file: configuration file of the models, polled every `model_config_poll_seconds`.
+        model_config_file: configuration file of the models, or its URL, polled every `model_config_poll_seconds`.
         model_config_poll_seconds: polling interval of the file in seconds; 0 to read it only at the start.
         warm_up: True to run a version's warm-up requests before it serves.
         max_waiting_bytes: maximum bytes of the large requests that are arriving, and of those being answered; more are
@@ -81,7 +80,7 @@ class ServerOptions:
     batching: BatchingOptions = field(default_factory=BatchingOptions)
     poll_seconds: float = 1.0
     load_threads: int = LOAD_THREADS
-    model_config_file: Path | None = None
+    model_config_file: Path | str | None = None
     model_config_poll_seconds: float = 0.0
     warm_up: bool = True
     max_waiting_bytes: int = 64 * 2**20
@@ -147,7 +146,7 @@ def serve(models: str | Path | Sequence[ServedModel], options: ServerOptions | N
     """Serves models until SIGTERM or Ctrl-C; current requests are answered first.
 
     Args:
-        models: `saved_models/NAME`, served as NAME, or a list of models.
+        models: `saved_models/NAME` or its URL, served as NAME, or a list of models.
         options: options of the server.
 
     Raises:
@@ -168,10 +167,9 @@ def serve(models: str | Path | Sequence[ServedModel], options: ServerOptions | N
     """
     options = options or ServerOptions()
     if isinstance(models, str | Path):
-        folder = local_path(models).resolve()
-        models = [ServedModel(folder.name, folder)]
+        models = [model_at(models)]
     for model in models:
-        latest_version(model.base_path)
+        check_has_version(model.base_path)
     with contextlib.ExitStack() as stack:
         listener = stack.enter_context(bound_socket(options.host, options.port))
         ports = Ports(listener.getsockname()[1], None)

@@ -1,4 +1,4 @@
-"""Local copies of inputs: presets, vocabularies, task files and exported models."""
+"""Local copies of inputs: presets, vocabularies, task files and versions of exported models."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ from bert_tf.storage.stores import Store, StoredFile, is_url
 
 # Directories of a run that nobody reads through its preset, and that are larger than it.
 _RUN_STATE = ("checkpoints", "tensorboard")
-_VERSION = re.compile(r"\d+")
 _STEP = re.compile(r"\d+|latest")
 _STAGING = ".staging"
 
@@ -30,8 +29,7 @@ def input_path(path: str | Path, use: str = "files") -> Path:
 
     Args:
         path: local path; URL of an object, of all objects below a prefix, or of a TensorFlow checkpoint.
-        use: `files` for all objects; `preset` for a preset or a run without its checkpoints; `model` for the highest
-            complete version of an exported model.
+        use: `files` for all objects; `preset` for a preset or a run without its checkpoints.
 
     Returns:
         The local path. For a URL it ends with the last name of the URL.
@@ -55,6 +53,20 @@ def input_path(path: str | Path, use: str = "files") -> Path:
     with locked(folder):
         _update(store, folder, name, use)
     return folder / name
+
+
+def copy_path(url: str) -> Path:
+    """Returns the path of the local copy of a URL, which need not exist."""
+    return folder_of("copies", url) / name_of(url)
+
+
+def remove_copy(url: str) -> None:
+    """Removes the local copy of a URL. `input_path` downloads it again."""
+    folder = folder_of("copies", url)
+    if folder.is_dir():
+        with locked(folder):
+            write_journal(folder, {})
+            _remove(folder / name_of(url))
 
 
 def preset_path(name: str | Path) -> str | Path:
@@ -136,17 +148,7 @@ def _copy_prefix(store: Store, folder: Path, files: Mapping[str, StoredFile]) ->
 def _wanted(files: Mapping[str, StoredFile], use: str) -> tuple[dict[str, StoredFile], set[str]]:
     """Returns the files to copy, and the directories to create without their files."""
     shown = {path: file for path, file in files.items() if not any(part[0] == "." for part in path.split("/"))}
-    if use == "preset":
-        left_out = {path.partition("/")[0] for path in shown} & set(_RUN_STATE)
-    elif use == "model":
-        versions = {path.partition("/")[0] for path in shown if _VERSION.fullmatch(path.partition("/")[0])}
-        complete = [version for version in versions if f"{version}/saved_model.pb" in shown]
-        newest = max(complete, key=int, default=None)
-        left_out = versions - {newest}
-        kept = {path: file for path, file in shown.items() if path.partition("/")[0] not in left_out}
-        return kept, set()
-    else:
-        left_out = set()
+    left_out = {path.partition("/")[0] for path in shown} & set(_RUN_STATE) if use == "preset" else set()
     return {path: file for path, file in shown.items() if path.partition("/")[0] not in left_out}, left_out
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import re
 
 # Extras that install the file system of a scheme.
 EXTRAS = {"gs": "gcs", "gcs": "gcs", "s3": "s3", "s3a": "s3"}
@@ -21,6 +22,13 @@ _LOGIN = {
     "gs": "Run `gcloud auth application-default login`, or set GOOGLE_APPLICATION_CREDENTIALS.",
     "s3": "Run `aws configure`, or set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY.",
 }
+# Codes of S3 and of Google's accounts for wrong or expired credentials.
+_INVALID_CREDENTIALS = re.compile(
+    r"\b(ExpiredToken|InvalidAccessKeyId|InvalidToken|SignatureDoesNotMatch|TokenRefreshRequired|invalid_grant"
+    r"|invalid_client)\b"
+)
+# Requests are signed with the time; S3 and Google Cloud Storage refuse those of a clock that is minutes off.
+_WRONG_CLOCK = re.compile(r"RequestTimeTooSkewed|Invalid JWT: Token must be a short-lived token|Token used too early")
 _FULL_DISK = (errno.ENOSPC, errno.EDQUOT)
 # HTTP statuses that may be different the next time.
 _TEMPORARY_STATUSES = (408, 425, 429)
@@ -65,6 +73,11 @@ def permanent(error: Exception, url: str) -> Exception | None:
         return error
     if isinstance(error, ImportError):
         return missing_file_system(error, scheme)
+    if _WRONG_CLOCK.search(_details(error)):
+        return NotRetriedError(
+            f"{url}: the store refuses requests with the time of this machine ({_reason(error)}). Set the clock, for "
+            "example with `timedatectl set-ntp true`."
+        )
     if _is_about_credentials(error):
         return NotRetriedError(f"{url}: no valid credentials ({_reason(error)}). {_login(scheme)}")
     if _is_forbidden(error):
@@ -103,7 +116,10 @@ def _login(scheme: str) -> str:
 
 def _is_about_credentials(error: Exception) -> bool:
     names = {kind.__name__ for kind in type(error).__mro__}
-    return bool(names & _CREDENTIALS) or _status(error) == 401
+    if names & _CREDENTIALS or _status(error) == 401 or _INVALID_CREDENTIALS.search(_details(error)):
+        return True
+    # google-auth marks failures of its server as retryable.
+    return "RefreshError" in names and not getattr(error, "retryable", False)
 
 
 def _is_forbidden(error: Exception) -> bool:
@@ -118,6 +134,11 @@ def _status(error: Exception) -> int | None:
         if isinstance(value, int) or (isinstance(value, str) and value.isdigit()):
             return int(value)
     return None
+
+
+def _details(error: BaseException) -> str:
+    """Returns the message of an error and of its cause, which has the code of botocore."""
+    return f"{error} {error.__cause__ or ''}"
 
 
 def _reason(error: BaseException) -> str:

@@ -7,16 +7,17 @@ import logging
 import re
 import shutil
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from bert_tf.config import local_path
 from bert_tf.config.files import only_writer
 from bert_tf.storage.cache import folder_of, locked, name_of, read_journal, write_journal
-from bert_tf.storage.errors import NotRetriedError, StoreError
+from bert_tf.storage.errors import NotRetriedError, StoreError, is_full_disk
 from bert_tf.storage.leases import Lease, LeaseError, new_token
 from bert_tf.storage.stores import Store, StoredFile, is_url
+from bert_tf.storage.uploads import Snapshot, Stat, Uploader, stat_of
 
 # Files that make the files of their directory complete: uploaded last, deleted first.
 MARKERS = frozenset({"state.json", "config.json", "result.json", "saved_model.pb", "manifest.json"})
@@ -25,11 +26,13 @@ _MARKED = (
     (re.compile(r"step-\d{8,}"), "state.json"),
     (re.compile(r"preset"), "config.json"),
 )
-_ASIDE = ".outdated"
+_ASIDE, _SNAPSHOTS = ".outdated", ".snapshots"
 _CHECKPOINT = re.compile(r"step-\d{8,}")
 
 _LOGGER = logging.getLogger(__name__)
+# Outputs that this process writes, and those of another process that it reads.
 _OPEN: list[Output] = []
+_READ: list[Output] = []
 
 
 class Output:
@@ -59,10 +62,13 @@ class Output:
             raise NotRetriedError(f"{self.url}: an output must be below a bucket, for example {self.url}/run.")
         self._parent = Store(parent, sleep)
         self._lease = Lease(self._parent, name_of(url), self._token, sleep)
+        self._uploader = Uploader(self._upload, self.url)
 
     def open(self) -> None:
         """Acquires the lease and makes the working copy equal to the store, unless it is the newer one."""
         self.folder.mkdir(parents=True, exist_ok=True)
+        # Of a process that was killed.
+        shutil.rmtree(self.folder / _SNAPSHOTS, ignore_errors=True)
         is_ours = self._lease.acquire()
         try:
             self._remember()
@@ -84,31 +90,28 @@ class Output:
         self._remember()
 
     def publish(self) -> None:
-        """Uploads all changes: markers of changed directories are deleted first and uploaded last.
+        """Uploads all changes, markers last, and waits for the end.
 
         Raises:
             StoreError: if the store refuses or does not answer; names the directory on this machine.
             LeaseError: if another process has taken over the output.
         """
-        local = self._local()
-        changed = [name for name in local if self._is_changed(name)]
-        removed = [name for name in self._files if name not in local and not self._is_placeholder(name)]
-        if not changed and not removed:
-            return
-        try:
-            for name in _deleted_first(removed, self._markers_above([*changed, *removed])):
-                self._lease.check()
-                self._store.delete(name)
-                self._files.pop(name, None)
-                self._remember()
-            for name in sorted({n for n in local if self._is_changed(n)}, key=_upload_order):
-                self._lease.check()
-                stat = local[name].stat()
-                stored = self._store.upload(local[name], name)
-                self._files[name] = [stored.size, stored.tag, stat.st_size, stat.st_mtime_ns]
-                self._remember()
-        except (StoreError, LeaseError) as error:
-            raise type(error)(f"{error} {self._saved_here()}") from error
+        self._uploader.forget_failure()
+        with self._naming_saved_files():
+            self._uploader.submit(Snapshot.of(self._local(), self._may_be_uploaded))
+            self._uploader.wait()
+
+    def publish_later(self) -> None:
+        """Uploads the present files in the background, after an upload that runs.
+
+        Raises:
+            StoreError: if an earlier upload has failed; names the directory on this machine.
+            LeaseError: if an earlier upload has found that another process has taken over the output.
+            OSError: if the disk is full.
+        """
+        with self._naming_saved_files():
+            snapshot = Snapshot.of(self._local(), self._may_be_uploaded)
+            self._uploader.submit(snapshot.kept_in(self.folder / _SNAPSHOTS))
 
     def publish_siblings(self) -> None:
         """Uploads files that were written next to the output, such as skipped examples, and removes them here."""
@@ -118,12 +121,72 @@ class Output:
             path.unlink()
 
     def close(self) -> None:
-        """Releases the lease."""
+        """Stops an upload that still runs, and releases the lease."""
+        self._uploader.stop()
         try:
             self._lease.release()
         except StoreError as error:
             # The lease ends by itself.
             _LOGGER.warning("%s: the lease could not be deleted: %s", self.url, error)
+
+    def _upload(self, snapshot: Snapshot) -> None:
+        """Uploads a snapshot. At any time, the store has the files of a marker and a whole checkpoint.
+
+        The markers of changed directories are deleted first and uploaded last. Removed directories, such as earlier
+        checkpoints, are deleted after the upload of new ones.
+        """
+        changed = [name for name in snapshot.sources if self._is_changed(name, snapshot.stats[name])]
+        removed = [name for name in self._files if name not in snapshot.stats and not self._is_placeholder(name)]
+        if not changed and not removed:
+            return
+        kept = {parent for name in snapshot.stats for parent in Path(name).parents}
+        gone = [name for name in removed if Path(name).parent not in kept]
+        self._delete(
+            [name for name in removed if name not in gone],
+            _markers_above([*changed, *removed], self._files) - set(gone),
+        )
+        changed = [name for name in snapshot.sources if self._is_changed(name, snapshot.stats[name])]
+        last = _markers_above(removed, changed)
+        self._uploader.progress.start([snapshot.stats[name][0] for name in changed])
+        self._put(snapshot, [name for name in changed if name not in last])
+        self._delete(gone, set())
+        self._put(snapshot, sorted(last))
+
+    def _put(self, snapshot: Snapshot, names: list[str]) -> None:
+        for name in sorted(names, key=_upload_order):
+            self._check_may_write()
+            stored = self._store.upload(snapshot.sources[name], name)
+            self._files[name] = [stored.size, stored.tag, *snapshot.stats[name]]
+            self._remember()
+            self._uploader.progress.add(snapshot.stats[name][0])
+
+    def _delete(self, names: list[str], markers: set[str]) -> None:
+        for name in _deleted_first(names, markers):
+            self._check_may_write()
+            self._store.delete(name)
+            self._files.pop(name, None)
+            self._remember()
+
+    def _check_may_write(self) -> None:
+        self._uploader.check_stopped()
+        self._lease.check()
+
+    @contextlib.contextmanager
+    def _naming_saved_files(self) -> Iterator[None]:
+        """Adds the place of the files on this machine to errors of an upload."""
+        try:
+            yield
+        except (StoreError, LeaseError) as error:
+            raise type(error)(f"{error} {self._saved_here()}") from error
+        except OSError as error:
+            if not is_full_disk(error):
+                raise
+            raise OSError(
+                error.errno,
+                f"no space left for the upload to {self.url}. Free some space, or set BERT_TF_CACHE to a directory on "
+                f"a larger disk. {self._saved_here()}",
+                str(self.folder),
+            ) from error
 
     def _complete(self, remote: Mapping[str, StoredFile]) -> dict[str, StoredFile]:
         """Returns the files of the store without those of directories that lack their marker."""
@@ -142,7 +205,7 @@ class Output:
             for name, file in remote.items()
             if self._fetches
             and name in local
-            and not self._is_changed(name)
+            and not self._is_changed(name, stat_of(local[name]))
             and known[name][:2] == [file.size, file.tag]
         }
         for name, path in local.items():
@@ -157,12 +220,11 @@ class Output:
                 continue
             if name not in kept:
                 self._store.download(name, target, file)
-            stat = target.stat()
-            self._files[name] = [file.size, file.tag, stat.st_size, stat.st_mtime_ns]
+            self._files[name] = [file.size, file.tag, *stat_of(target)]
 
     def _set_unsaved_aside(self) -> None:
         """Moves a working copy with changes that were never uploaded, because the store has other changes."""
-        if any(self._is_changed(name) for name in self._local()):
+        if any(self._is_changed(name, stat_of(path)) for name, path in self._local().items()):
             aside = self.folder / _ASIDE
             shutil.rmtree(aside, ignore_errors=True)
             self.path.rename(aside)
@@ -179,18 +241,15 @@ class Output:
         names = {p.relative_to(self.path).as_posix(): p for p in sorted(self.path.rglob("*")) if p.is_file()}
         return {name: path for name, path in names.items() if not _is_hidden(name)}
 
-    def _is_changed(self, name: str) -> bool:
-        path = self.path / name if name else self.path
-        stat = path.stat()
-        return name not in self._files or self._files[name][2:] != [stat.st_size, stat.st_mtime_ns]
+    def _is_changed(self, name: str, stat: Stat) -> bool:
+        return name not in self._files or self._files[name][2:] != [*stat]
+
+    def _may_be_uploaded(self, name: str, stat: Stat) -> bool:
+        """Returns True for changed files, and for markers, which are uploaded again after their directory."""
+        return Path(name).name in MARKERS or self._is_changed(name, stat)
 
     def _is_placeholder(self, name: str) -> bool:
         return not self._fetches and (self.path / name.partition("/")[0]).is_dir()
-
-    def _markers_above(self, names: list[str]) -> set[str]:
-        """Returns the markers in the store of the directories that hold some of the files."""
-        directories = {parent for name in names for parent in Path(name).parents}
-        return {name for name in self._files if Path(name).name in MARKERS and Path(name).parent in directories}
 
     def _remember(self) -> None:
         write_journal(self.folder, {"url": self.url, "token": self._token, "files": self._files})
@@ -235,7 +294,11 @@ def working_copy(path: str | Path, *, fetches: bool = True, writes: bool = True)
     if not writes:
         with locked(folder):
             output.fetch()
-        yield output.path
+        _READ.append(output)
+        try:
+            yield output.path
+        finally:
+            _READ.remove(output)
         return
     folder.mkdir(parents=True, exist_ok=True)
     with only_writer(folder, f"writing to {url}, whose working copy is"):
@@ -257,14 +320,17 @@ def working_copy(path: str | Path, *, fetches: bool = True, writes: bool = True)
 
 
 def publish(path: Path) -> None:
-    """Uploads the changes of the output that holds `path`; does nothing for an output of this machine.
+    """Uploads the output that holds `path` in the background; does nothing for an output of this machine.
+
+    The files are uploaded as they are now, whatever changes later. One upload runs at a time. If others are asked for
+    meanwhile, the last one follows it. `working_copy` waits for the uploads when its block ends.
 
     Args:
         path: file or directory that has just been written.
 
     Raises:
-        StoreError: see `Output.publish`.
-        LeaseError: see `Output.publish`.
+        StoreError: if an earlier upload has failed; see `Output.publish_later`.
+        LeaseError: if another process has taken over the output.
 
     Example:
         >>> from pathlib import Path
@@ -273,7 +339,47 @@ def publish(path: Path) -> None:
     """
     for output in _OPEN:
         if path.is_relative_to(output.path):
+            output.publish_later()
+
+
+def settle(path: Path) -> None:
+    """Uploads the output that holds `path` and waits for the end; does nothing for an output of this machine.
+
+    Args:
+        path: file or directory.
+
+    Raises:
+        StoreError: if the store refuses or does not answer.
+        LeaseError: if another process has taken over the output.
+
+    Example:
+        >>> from pathlib import Path
+        >>> from bert_tf.storage import settle
+        >>> settle(Path("runs/small"))  # not on a store
+    """
+    for output in _OPEN:
+        if path.is_relative_to(output.path):
             output.publish()
+
+
+def refresh(path: Path) -> None:
+    """Fetches what the chief has published, if `path` is in an output that this worker only reads.
+
+    Args:
+        path: file or directory that is about to be read.
+
+    Raises:
+        StoreError: if the store refuses or does not answer.
+
+    Example:
+        >>> from pathlib import Path
+        >>> from bert_tf.storage.outputs import refresh
+        >>> refresh(Path("runs/small"))  # not on a store
+    """
+    for output in _READ:
+        if path.is_relative_to(output.path):
+            with locked(output.folder):
+                output.fetch()
 
 
 def _publish_rest(output: Output) -> None:
@@ -297,6 +403,12 @@ def _without_marker(name: str, files: Mapping[str, StoredFile]) -> str:
             if pattern.fullmatch(part) and f"{directory}/{marker}" not in files:
                 return directory
     return ""
+
+
+def _markers_above(names: Iterable[str], among: Iterable[str]) -> set[str]:
+    """Returns the markers in the directories that hold some of the files."""
+    directories = {parent for name in names for parent in Path(name).parents}
+    return {name for name in among if Path(name).name in MARKERS and Path(name).parent in directories}
 
 
 def _upload_order(name: str) -> tuple[bool, int, str]:

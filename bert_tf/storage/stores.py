@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
+from bert_tf.storage import conditional
 from bert_tf.storage.errors import NotRetriedError, StoreError, is_full_disk, missing_file_system, permanent
 
 _URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+)://.+")
@@ -54,6 +55,7 @@ class Store:
     Args:
         url: URL of an object or of a common prefix, without a slash at the end.
         sleep: function that waits a number of seconds between two attempts.
+        retries: False to fail after the first attempt, for requests that are repeated anyway.
 
     Raises:
         StoreError: if the package of the URL's scheme is missing.
@@ -67,9 +69,9 @@ class Store:
         >>> store.delete("notes/a.txt")
     """
 
-    def __init__(self, url: str, sleep: Callable[[float], None] = time.sleep) -> None:
+    def __init__(self, url: str, sleep: Callable[[float], None] = time.sleep, *, retries: bool = True) -> None:
         self.url = url.rstrip("/")
-        self._sleep = sleep
+        self._sleep, self._delays = sleep, DELAYS if retries else ()
         self._system, self._root = _file_system(self.url)
 
     def path(self, name: str) -> str:
@@ -103,24 +105,45 @@ class Store:
         except FileNotFoundError:
             return None
 
-    def write(self, name: str, content: bytes, *, create: bool = False) -> StoredFile:
+    def info(self, name: str) -> StoredFile | None:
+        """Returns the size and tag of an object, None if it does not exist."""
+        try:
+            return _stored(self._retried(lambda: self._described(name), name))
+        except FileNotFoundError:
+            return None
+
+    def write(
+        self, name: str, content: bytes, *, create: bool = False, replaces: StoredFile | None = None
+    ) -> StoredFile:
         """Writes an object and returns its size and tag.
 
-        With `create`, raises FileExistsError if the object exists. A repeated attempt that finds its own content
-        succeeds.
+        With `create`, raises FileExistsError if the object exists; with `replaces`, if it is not that object any more.
+        A repeated attempt that finds its own content succeeds.
         """
+        key = self._key(name)
 
         def attempt() -> None:
+            if self._system.root_marker:
+                # A file system with directories.
+                self._system.makedirs(key.rpartition("/")[0], exist_ok=True)
             try:
-                self._system.pipe_file(self._key(name), content, mode="create" if create else "overwrite")
-            except OSError as error:
-                if not (create and _is_refused_creation(error)):
-                    raise
-                if bytes(self._system.cat_file(self._key(name))) != content:
-                    raise FileExistsError(f"{self.path(name)} exists") from error
+                if create:
+                    conditional.create(self._system, key, content)
+                elif replaces:
+                    conditional.replace(self._system, key, content, replaces.tag, lambda info: _stored(info).tag)
+                else:
+                    self._system.pipe_file(key, content)
+            except FileExistsError as error:
+                # The answer to an earlier attempt may have been lost.
+                if not self._has_content(key, content):
+                    raise FileExistsError(f"{self.path(name)} was written by another process") from error
 
-        self._retried(attempt, name)
-        return self._info(name, len(content))
+        try:
+            self._retried(attempt, name)
+            return self._info(name, len(content))
+        except FileNotFoundError:
+            self._check_bucket()
+            raise
 
     def download(self, name: str, target: Path, file: StoredFile) -> None:
         """Downloads an object of a listing beside `target`, then renames it.
@@ -159,7 +182,11 @@ class Store:
             self._system.put_file(str(source), self._key(name))
             return self._info(name, size)
 
-        return self._retried(attempt, name)
+        try:
+            return self._retried(attempt, name)
+        except FileNotFoundError:
+            self._check_bucket()
+            raise
 
     def delete(self, name: str) -> None:
         """Deletes an object; a missing one is ignored."""
@@ -175,29 +202,38 @@ class Store:
             listing = self._system.find(root, detail=True)
         except FileNotFoundError:
             return {}
-        # Objects whose names end with a slash stand for directories.
+        # Objects whose names end with a slash stand for directories. Arrow lists names with or without the first slash.
         return {
-            name.removeprefix(root).lstrip("/"): info
+            name.lstrip("/").removeprefix(root.lstrip("/")).lstrip("/"): info
             for name, info in listing.items()
             if info["type"] == "file" and not name.endswith("/")
         }
 
     def _info(self, name: str, size: int) -> StoredFile:
-        self._system.invalidate_cache()
-        stored = _stored(self._system.info(self._key(name)))
+        stored = _stored(self._described(name))
         if stored.size != size:
             raise _TruncatedError(f"must have {size} bytes. Received: {stored.size}")
         return stored
 
+    def _described(self, name: str) -> dict[str, Any]:
+        self._system.invalidate_cache()
+        return dict(self._system.info(self._key(name)))
+
+    def _has_content(self, key: str, content: bytes) -> bool:
+        try:
+            return bytes(self._system.cat_file(key)) == content
+        except FileNotFoundError:
+            return False
+
     def _check_bucket(self) -> None:
         """Raises StoreError if the bucket does not exist; accounts that may not list the bucket are accepted."""
+        if self._system.root_marker:
+            # A file system with directories.
+            return
         bucket = self._root.strip("/").partition("/")[0]
         try:
             self._retried(lambda: self._system.ls(bucket))
         except FileNotFoundError as error:
-            scheme = self.url.partition("://")[0]
-            if scheme in ("memory", "hdfs"):
-                return
             raise NotRetriedError(
                 f"{self.url}: the bucket {bucket!r} does not exist. Create it, or correct the URL."
             ) from error
@@ -209,7 +245,7 @@ class Store:
 
         Raises StoreError after the last attempt, or after the first one if the failure is permanent.
         """
-        for delay in (*DELAYS, None):
+        for delay in (*self._delays, None):
             try:
                 return attempt()
             except Exception as error:
@@ -218,7 +254,7 @@ class Store:
                 reason = str(error) or type(error).__name__
                 if delay is None:
                     raise StoreError(
-                        f"{self.path(name)}: no success after {len(DELAYS) + 1} attempts: {reason}. Run the same "
+                        f"{self.path(name)}: no success after {len(self._delays) + 1} attempts: {reason}. Run the same "
                         "command again when the store answers."
                     ) from error
                 _LOGGER.warning("%s: %s; next attempt in %g s", self.path(name), reason, delay)
@@ -238,6 +274,8 @@ def _file_system(url: str) -> tuple[Any, str]:
         # An emulator has no accounts and no gRPC, which gcsfs would use to read the kind of a bucket.
         options["token"] = "anon"
         os.environ.setdefault("GCSFS_EXPERIMENTAL_ZB_HNS_SUPPORT", "false")
+    # gcsfs logs each failed attempt with a traceback; the errors of this package have the reason.
+    logging.getLogger("gcsfs").addHandler(logging.NullHandler())
     try:
         import fsspec
     except ImportError as error:
@@ -258,9 +296,3 @@ def _stored(info: dict[str, Any]) -> StoredFile:
     # Some file systems list a time as a number, but describe a single file with a date.
     tag = tag.timestamp() if isinstance(tag, datetime.datetime) else tag
     return StoredFile(int(info["size"] or 0), str(tag).strip('"'))
-
-
-def _is_refused_creation(error: OSError) -> bool:
-    """Returns True if an object could not be created because it exists."""
-    # s3fs reports the status 412 as "invalid argument".
-    return isinstance(error, FileExistsError) or "PreconditionFailed" in repr(error.__cause__)

@@ -14,6 +14,7 @@ from bert_tf.config import BertConfig
 from bert_tf.models import BertBackbone
 from bert_tf.reports.tasks.answers import write_answers_page
 from bert_tf.reports.tasks.scored import Scored
+from bert_tf.tasks.example_scores import ExampleScores
 from bert_tf.tasks.input_errors import InputErrors
 from bert_tf.tasks.rows import Arrays, EncodedRows
 from bert_tf.text.tokenizer import BertTokenizer
@@ -172,6 +173,15 @@ class Task(ABC, Generic[Example, Answer]):
     def score(self, examples: Sequence[Example], answers: Sequence[Answer]) -> dict[str, float]:
         """Returns the official metrics by name, in [0, 1] unless the official script uses percent."""
 
+    def example_scores(self, examples: Sequence[Example], answers: Sequence[Answer]) -> dict[str, ExampleScores]:
+        """Returns statistics of the examples for metrics of `score` by name, for tests of significance.
+
+        Args:
+            examples: the examples.
+            answers: their predictions.
+        """
+        return {}
+
     @abstractmethod
     def score_details(self, examples: Sequence[Example], answers: Sequence[Answer]) -> Scored:
         """Returns the predictions with the gold labels, for the HTML page."""
@@ -213,11 +223,14 @@ class Task(ABC, Generic[Example, Answer]):
             ValueError: for a prediction that is missing, duplicate or of an unknown example, with file and line or id.
         """
 
+    def check_member(self, other: Self) -> None:
+        """Raises ValueError if the predictions of another preset's task cannot be averaged with those of this one."""
+
     def averaged(self, tasks: Sequence[Self], answers: Sequence[Sequence[Answer]]) -> list[Answer]:
         """Returns the ensemble's prediction for each example.
 
         Args:
-            tasks: the tasks of the further models' presets, of the same name.
+            tasks: the tasks of the further models' presets, of the same name, checked by `check_member`.
             answers: the predictions of each model, this task's first.
 
         Returns:

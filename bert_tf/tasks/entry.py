@@ -12,10 +12,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bert_tf.config import existing, local_path
+from bert_tf.config import TrainingConfig, existing, local_path
 
 if TYPE_CHECKING:
     from bert_tf.tasks.base import Task
+
+
+# The middle of the paper's grid (arXiv 1810.04805, A.3).
+MIDDLE_OF_GRID = TrainingConfig(learning_rate=3e-5, batch_size=32, epochs=3)
 
 
 @dataclass(frozen=True)
@@ -48,7 +52,37 @@ class TaskFiles:
 
 
 @dataclass(frozen=True)
-class TaskEntry:
+class ScoreEntry:
+    """Entry of a name of `score`: a task, or a data set with an official metric of its own.
+
+    Args:
+        name: name on the command line, and of a task in task.json.
+        help: one line of help; "" for a task that has no name on the command line.
+    """
+
+    name: str
+    help: str
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        """Adds the arguments for reading a file, for `finetune`, `score` and `features`."""
+
+    def add_score_arguments(self, parser: argparse.ArgumentParser) -> None:
+        """Adds the arguments of the official script other than the predictions, for `score`."""
+
+    def score_files(self, args: argparse.Namespace) -> tuple[dict[str, float], int]:
+        """Returns the official metrics of `args.predictions` on `args.data`, and the number of examples.
+
+        Args:
+            args: parsed arguments, including those of `add_arguments` and `add_score_arguments`.
+
+        Raises:
+            ValueError: for invalid arguments and files.
+        """
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class TaskEntry(ScoreEntry):
     """Entry of a task in the registry.
 
     By default a task has the files `--train`, `--dev` and `--test` and no other arguments. Subclasses override the
@@ -56,26 +90,23 @@ class TaskEntry:
 
     Args:
         name: name on the command line and in task.json.
-        help: one line of help; "" for a task that has no name on the command line.
+        help: see `ScoreEntry`.
         task: the subclass of `Task`, as `module:class`.
         items: name of the examples in the help of the files.
         reads_txt: whether files of the task may end in .txt; otherwise `predict` reads such a file as plain text.
+        recipe: defaults of `finetune`, the paper's if it states them for the task.
     """
 
-    name: str
-    help: str
     task: str
     items: str = "examples"
     reads_txt: bool = False
+    recipe: TrainingConfig = MIDDLE_OF_GRID
 
     @property
     def task_class(self) -> type[Task]:
         """The subclass of `Task`, imported when it is read."""
         module, _, name = self.task.partition(":")
         return getattr(importlib.import_module(module), name)
-
-    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        """Adds the arguments for reading a file, for `finetune`, `score` and `features`."""
 
     def add_files(self, parser: argparse.ArgumentParser) -> None:
         """Adds the files and the arguments of training, for `finetune`."""
@@ -84,9 +115,6 @@ class TaskEntry:
             "--dev", type=Path, required=True, help=f"development {self.items}, for the choice of epochs and runs"
         )
         parser.add_argument("--test", type=Path, help=f"test {self.items} with labels, scored at the end")
-
-    def add_score_arguments(self, parser: argparse.ArgumentParser) -> None:
-        """Adds the arguments of the official script other than the predictions, for `score`."""
 
     def make_task(self, args: argparse.Namespace) -> Task:
         """Returns the task of parsed arguments. Arguments of `add_files` are missing unless the command is `finetune`.
@@ -111,6 +139,14 @@ class TaskEntry:
         """
         train, dev = existing(args.train, "--train"), existing(args.dev, "--dev")
         return TaskFiles(train, dev, {"test": existing(args.test, "--test")} if args.test else {})
+
+    def score_files(self, args: argparse.Namespace) -> tuple[dict[str, float], int]:
+        """Returns the official metrics of a file of predictions, and the number of examples; see `ScoreEntry`."""
+        from bert_tf.tasks.input_errors import InputErrors
+
+        task = self.make_task(args)
+        examples = list(task.read(args.data, InputErrors()))
+        return self.score(task, args, examples, task.read_answers(args.predictions, examples)), len(examples)
 
     def score(
         self, task: Any, args: argparse.Namespace, examples: Sequence[Any], answers: Sequence[Any]

@@ -174,15 +174,24 @@ def _next_step(kind: str, preset: str | Path) -> str:
 class Ensemble(TaskPredictor):
     """Averages the predictions of several presets of one task (arXiv 1810.04805, table 2).
 
-    Probabilities and numbers are averaged; `ner` is not supported. Each preset keeps its vocabulary, length and
-    thresholds.
+    | task | averaged over the presets |
+    |---|---|
+    | GLUE, `classify` | probability of each label |
+    | `stsb`, `classify --regression` | number |
+    | `ner` | probability of each tag of a word |
+    | `squad1`, `squad2` | probability of each of the n best answers, 0 if not among them; null odds and thresholds |
+    | `swag` | probability of each choice |
+
+    Texts, words and answers are compared, not tokens, so the presets may have different sizes, vocabularies, casings
+    and lengths. They must have the same labels, in any order.
 
     Args:
-        presets: directories of presets, or output directories of runs.
+        presets: one or more presets; see `TaskPredictor`.
 
     Raises:
-        ConfigError: if `load_preset` cannot load a preset.
-        ValueError: for different tasks, and presets without a task.
+        ConfigError: if `load_preset` cannot load a preset, and without presets.
+        ValueError: for presets without a task, different tasks, and tasks with other labels or inputs, with the name of
+            the preset.
 
     Example:
         >>> ensemble = bert_tf.Ensemble(["runs/my_task", "runs/my_task"])
@@ -191,6 +200,8 @@ class Ensemble(TaskPredictor):
     """
 
     def __init__(self, presets: Sequence[str | Path]) -> None:
+        if isinstance(presets, str | Path) or not presets:
+            raise ConfigError(f"`presets` must be a list of one or more presets. Received: {presets!r}")
         super().__init__(presets[0])
         self._others = [TaskPredictor(preset) for preset in presets[1:]]
         for preset, other in zip(presets[1:], self._others, strict=True):
@@ -198,6 +209,10 @@ class Ensemble(TaskPredictor):
                 raise ValueError(
                     f"{preset}: an ensemble must be of one task, here `{self.task.name}`. Received: `{other.task.name}`"
                 )
+            try:
+                self.task.check_member(other.task)
+            except ValueError as error:
+                raise ValueError(f"{preset}: {error}") from error
 
     def predict_examples(self, examples: Sequence[Any], batch_size: int | None = None) -> list[Any]:
         """Returns the predictions for `examples`, averaged by the task over all models."""

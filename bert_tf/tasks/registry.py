@@ -14,7 +14,8 @@ import importlib
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from bert_tf.tasks.entry import TaskEntry
+from bert_tf.tasks.entry import ScoreEntry, TaskEntry
+from bert_tf.tasks.triviaqa.entry import ENTRIES as TRIVIAQA
 
 if TYPE_CHECKING:
     from bert_tf.config import BertConfig
@@ -39,6 +40,11 @@ TASKS: dict[str, TaskEntry] = {
 def command_line_tasks() -> dict[str, TaskEntry]:
     """Returns the tasks that have a name on the command line; the others are variants of these."""
     return {name: entry for name, entry in TASKS.items() if entry.help}
+
+
+def scored() -> dict[str, ScoreEntry]:
+    """Returns the entries of `score`: the tasks of the command line, and data sets with a metric of their own."""
+    return {**command_line_tasks(), **{entry.name: entry for entry in TRIVIAQA}}
 
 
 def task_class(name: str) -> type[Task]:

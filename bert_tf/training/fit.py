@@ -17,7 +17,7 @@ from bert_tf.config import TrainingConfig, to_dict
 from bert_tf.config.files import only_writer
 from bert_tf.config.preset_names import CHECKPOINTS_NAME
 from bert_tf.layers.computation import set_computation
-from bert_tf.storage import working_copy
+from bert_tf.storage import refresh, settle, working_copy
 from bert_tf.training.backends import Model, current_backend, precision_scope
 from bert_tf.training.evaluation.baselines import Evaluation
 from bert_tf.training.evaluation.evaluate import early_stopping, evaluate
@@ -128,6 +128,7 @@ class _Trainer:
         make_output(output)
         self.backend = backend = current_backend()
         with backend.build_scope(config):
+            backend.check_same_run({"training": to_dict(config), "steps": self.steps, **run.identity})
             with precision_scope(config):
                 keras.utils.set_random_seed(config.seed)
                 self.model = run.build_model()
@@ -154,10 +155,12 @@ class _Trainer:
                 run.describe and functools.partial(run.describe, self.model),
                 self._weights,
             ),
+            backend.free_settings,
         )
 
     def train(self) -> TrainingCallback:
         """Runs the remaining steps; returns to a checkpoint after a loss that is not finite, if `on_nan` allows it."""
+        self._share_checkpoints()
         recovery = NanRecovery.load(self._output)
         while True:
             events = self._restore()
@@ -170,9 +173,18 @@ class _Trainer:
                     events.log.finish()
                 return events
             except NotFiniteError as error:
+                self._share_checkpoints()
                 recovery = recovery.after(error, self._config.on_nan, self._store.steps())
                 if self.is_chief:
                     recovery.save(self._output)
+
+    def _share_checkpoints(self) -> None:
+        """Makes the checkpoints of the chief available to all workers, whose copies of a store may be older."""
+        if self.backend.workers:
+            settle(self._output)
+            # Waits until the chief has uploaded its checkpoints.
+            self.backend.workers.any_worker(False)
+        refresh(self._output)
 
     def _status(self) -> RunStatus:
         """Returns the facts of the run for its reports."""

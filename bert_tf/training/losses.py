@@ -6,7 +6,7 @@ Shape legend: B batch (of one replica), S sequence, P predictions, V vocabulary,
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import keras
@@ -36,22 +36,33 @@ class Objective:
             False for softmax cross-entropy over classes.
         over_tokens: True if the classes of each output are the positions of a row, (B, S), without padding.
         mean: True if the loss is the mean of the outputs' losses, False for their sum.
+        factors: factors of the outputs' losses in the loss, by output name; 1 for others.
     """
 
     outputs: Mapping[str, str]
     squared_error: bool = False
     over_tokens: bool = False
     mean: bool = False
+    factors: Mapping[str, float] = field(default_factory=dict)
 
-    @property
-    def share(self) -> float:
-        """Weight of one output's loss in the loss."""
-        return 1.0 / len(self.outputs) if self.mean else 1.0
+    def factor_of(self, output: str) -> float:
+        """Returns the factor of an output's loss in the loss."""
+        return self.factors.get(output, 1.0) / (len(self.outputs) if self.mean else 1)
 
 
-PRETRAINING = Objective({MLM_LOGITS: "mlm", NSP_LOGITS: "nsp"})
-# For examples of single segments, without next sentence prediction.
-MASKED_LM = Objective({MLM_LOGITS: "mlm"})
+def pretraining_objective(language_model: str = "mlm", nsp_weight: float = 1.0) -> Objective:
+    """Returns the objective of pre-training.
+
+    Args:
+        language_model: `mlm` or `causal_lm`. Both train `mlm_logits`; the name is the prefix of the metrics.
+        nsp_weight: factor of the loss of next sentence prediction; 0 leaves it out.
+    """
+    if not nsp_weight:
+        return Objective({MLM_LOGITS: language_model})
+    return Objective({MLM_LOGITS: language_model, NSP_LOGITS: "nsp"}, factors={NSP_LOGITS: nsp_weight})
+
+
+PRETRAINING = pretraining_objective()
 CLASSIFICATION = Objective({SINGLE_OUTPUT: ""})
 REGRESSION = Objective({SINGLE_OUTPUT: ""}, squared_error=True)
 # The mean of both cross-entropies, as in the original's run_squad.py.
@@ -146,8 +157,9 @@ class TrainingModel(keras.Model):
 
     def share_of(self, sums, totals):
         """Returns the share of rows with these `sums` in the loss of a batch with these `totals`: scalar float32."""
-        losses = [ops.divide_no_nan(sums[output][0], totals[output]) for output in totals]
-        return ops.sum(ops.stack(losses)) * self.objective.share
+        factor = self.objective.factor_of
+        losses = [ops.divide_no_nan(sums[output][0], totals[output]) * factor(output) for output in totals]
+        return ops.sum(ops.stack(losses))
 
     def note(self, x, sums) -> None:
         """Updates the metrics with rows of these inputs and `sums`."""
@@ -169,8 +181,9 @@ class TrainingModel(keras.Model):
         """Returns the losses and accuracies since the last reset, over all replicas, of outputs with any weight."""
         metrics = [*self.mean_losses.values(), *self.accuracies.values()]
         values = {metric.name: float(metric.result()) for metric in metrics if ops.greater(metric.count, 0)}
-        loss = sum(values.get(metric.name, 0.0) for metric in self.mean_losses.values())
-        return {"loss": loss * self.objective.share} | values
+        factor = self.objective.factor_of
+        loss = sum(values.get(metric.name, 0.0) * factor(output) for output, metric in self.mean_losses.items())
+        return {"loss": loss} | values
 
 
 def cross_entropy(targets, logits):

@@ -45,7 +45,7 @@ def check_output(output: Path) -> None:
 
 
 def is_chief(strategy: str) -> bool:
-    """Returns True if this process writes the output: unless it is another worker than the first of `TF_CONFIG`.
+    """Returns True if this process writes the output: unless `TF_CONFIG` or JAX_PROCESS_ID name another worker.
 
     Args:
         strategy: distribution strategy.
@@ -57,9 +57,11 @@ def is_chief(strategy: str) -> bool:
     """
     if strategy != "multi_worker":
         return True
-    # An invalid TF_CONFIG is reported when the workers meet.
+    # Invalid variables are reported when the workers meet.
     with contextlib.suppress(ValueError, KeyError, TypeError):
-        return int(json.loads(os.environ.get("TF_CONFIG", ""))["task"]["index"]) == 0
+        if cluster := os.environ.get("TF_CONFIG"):
+            return int(json.loads(cluster)["task"]["index"]) == 0
+        return int(os.environ.get("JAX_PROCESS_ID", 0)) == 0
     return True
 
 

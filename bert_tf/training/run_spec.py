@@ -10,7 +10,8 @@ from typing import Any
 import keras
 
 from bert_tf.config import ConfigError, TrainingConfig, to_dict
-from bert_tf.data.input.dataset import Dataset
+from bert_tf.data.input import own_rows
+from bert_tf.data.input.dataset import ALL_ROWS, Dataset, RowShare
 from bert_tf.training.backends import Backend, Model
 from bert_tf.training.evaluation.baselines import EvaluationContext
 from bert_tf.training.logging.run_status import ReportHook
@@ -45,11 +46,14 @@ class TrainingData:
             one tensor each if the model returns one tensor.
         held_out: returns the finite held-out batches for a training batch number, in the same shapes; None without
             evaluation on held-out batches.
+        takes_share: True if `batches` and `held_out` take a `RowShare` as second argument and return its rows only.
+            Otherwise each process of a run makes whole batches and keeps its rows.
         boundaries: numbers of the batches from which on batches have another shape.
         packing: packing of several examples into a row; None leaves the batches unchanged.
         recovery: batches to skip.
         backend: distributes the batches over the devices; None returns them as they are.
         multiple: number that divides the rows of a packed batch.
+        share: rows of each batch that this process reads.
 
     Example:
         >>> def batches(first):
@@ -60,18 +64,20 @@ class TrainingData:
         TensorShape([4, 32])
     """
 
-    batches: Callable[[int], Dataset]
-    held_out: Callable[[int], Dataset] | None = None
+    batches: Callable[..., Dataset]
+    held_out: Callable[..., Dataset] | None = None
+    takes_share: bool = False
     boundaries: Sequence[int] = ()
     packing: Packing | None = None
     recovery: NanRecovery = field(default_factory=NanRecovery)
     backend: Backend | None = None
     multiple: int = 1
-    _packed: dict[Dataset, Dataset] = field(default_factory=dict, init=False, repr=False, compare=False)
+    share: RowShare = ALL_ROWS
+    _prepared: dict[Dataset, Dataset] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def on(self, backend: Backend, config: TrainingConfig) -> TrainingData:
         """Returns the data for the devices of a backend whose build scope was entered."""
-        return replace(self, backend=backend, multiple=backend.rows_multiple(config))
+        return replace(self, backend=backend, multiple=backend.rows_multiple(config), share=backend.share)
 
     def without(self, recovery: NanRecovery) -> TrainingData:
         """Returns the data without the batches that `recovery` skips."""
@@ -83,9 +89,9 @@ class TrainingData:
         pieces = []
         for skipped in self.recovery.skipped:
             if skipped >= first:
-                pieces.append(self._pack(self.batches(first)).take(skipped - first))
+                pieces.append(self._prepare(self._own(self.batches, first)).take(skipped - first))
                 first = skipped + 1
-        dataset = self._pack(self.batches(first))
+        dataset = self._prepare(self._own(self.batches, first))
         for piece in reversed(pieces):
             dataset = piece.concatenate(dataset)
         return self._distribute(dataset)
@@ -94,16 +100,21 @@ class TrainingData:
         """Returns the first `count` held-out batches, or all for 0, in the shapes of a training batch number."""
         if self.held_out is None:
             raise ValueError("the run has no held-out batches.")
-        dataset = self.held_out(batch)
-        if dataset not in self._packed:
-            self._packed[dataset] = self._pack(dataset)
-        return self._distribute(self._packed[dataset].take(count or -1))
+        dataset = self._own(self.held_out, batch)
+        if dataset not in self._prepared:
+            self._prepared[dataset] = self._prepare(dataset)
+        return self._distribute(self._prepared[dataset].take(count or -1))
 
     def ends(self, steps: int) -> list[int]:
         """Returns the steps at which batches of one shape end, the last one being `steps`."""
         return [*map(self.recovery.step_of, self.boundaries), steps]
 
-    def _pack(self, dataset: Dataset) -> Dataset:
+    def _own(self, made: Callable[..., Dataset], batch: int) -> Dataset:
+        return made(batch, self.share) if self.takes_share else made(batch)
+
+    def _prepare(self, dataset: Dataset) -> Dataset:
+        """Returns the rows of this process, packed if the run packs."""
+        dataset = dataset if self.takes_share else own_rows(dataset, self.share)
         return self.packing.batches(dataset, self.multiple) if self.packing else dataset
 
     def _distribute(self, dataset: Dataset) -> Any:

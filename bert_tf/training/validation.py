@@ -9,7 +9,7 @@ from collections.abc import Mapping
 import keras
 
 from bert_tf.config import ConfigError, TrainingConfig
-from bert_tf.training.distributed.rendezvous import VARIABLE, Cluster
+from bert_tf.training.distributed.rendezvous import JAX_VARIABLES, VARIABLE, Cluster
 
 # Strategies that use all available devices.
 _TAKE_ALL = {"multi_worker": "all devices of every worker", "tpu": "all cores of the TPU"}
@@ -18,8 +18,11 @@ _TAKE_ALL = {"multi_worker": "all devices of every worker", "tpu": "all cores of
 def validate_config(config: TrainingConfig, environment: Mapping[str, str] = os.environ) -> None:
     """Raises ConfigError if settings or `TF_CONFIG` conflict, with the fields, the rule and the values."""
     strategy, replicas, backend = config.strategy, config.num_replicas, keras.backend.backend()
-    if strategy in _TAKE_ALL and backend != "tensorflow":
-        raise ConfigError(f"`training.strategy` = {strategy} needs the Keras backend tensorflow. Received: {backend}")
+    if strategy == "tpu" and backend != "tensorflow":
+        raise ConfigError(
+            f"`training.strategy` = tpu needs the Keras backend tensorflow. Received: {backend}, on which mirrored "
+            f"takes the TPU of one machine and multi_worker that of several. Use one of them."
+        )
     if strategy == "none" and replicas > 1:
         raise ConfigError(f"`training.num_replicas` above 1 needs `training.strategy` = mirrored. Received: {replicas}")
     if strategy in _TAKE_ALL and replicas:
@@ -46,13 +49,16 @@ def validate_config(config: TrainingConfig, environment: Mapping[str, str] = os.
             f"`training.padding` must be full with `training.strategy` = tpu, because all batches have one shape. "
             f"Received: {config.padding}"
         )
+    names_processes = backend == "jax" and not environment.get(VARIABLE)
     if strategy == "multi_worker":
-        Cluster.from_environment(environment)
-    elif _workers(environment) > 1:
+        # JAX reads other variables, or detects the processes itself.
+        if not names_processes:
+            Cluster.from_environment(environment)
+    elif (workers := _workers(environment, names_processes)) > 1:
+        variable = JAX_VARIABLES[1] if names_processes else VARIABLE
         raise ConfigError(
-            f"{VARIABLE} names {_workers(environment)} workers, so `training.strategy` must be multi_worker; otherwise "
-            f"each would train separately and write to the same directory. Set it, or unset {VARIABLE}. "
-            f"Received: {strategy}"
+            f"{variable} names {workers} workers, so `training.strategy` must be multi_worker; otherwise each would "
+            f"train separately and write to the same directory. Set it, or unset {variable}. Received: {strategy}"
         )
     check_batch(config, 1 if strategy == "none" else max(1, replicas))
 
@@ -66,9 +72,11 @@ def check_batch(config: TrainingConfig, replicas: int) -> None:
         )
 
 
-def _workers(environment: Mapping[str, str]) -> int:
-    """Returns the number of workers that `TF_CONFIG` names; 0 if it has another format."""
+def _workers(environment: Mapping[str, str], of_jax: bool) -> int:
+    """Returns the number of workers that `TF_CONFIG` or JAX's variable names; 0 if it has another format."""
     try:
+        if of_jax:
+            return int(environment.get(JAX_VARIABLES[1]) or 0)
         return len(json.loads(environment.get(VARIABLE) or "{}")["cluster"]["worker"])
     except (ValueError, TypeError, KeyError):
         return 0

@@ -29,7 +29,18 @@ from tests.support.paths import REPOSITORY
 # Packages whose public names, and modules whose public classes, have an example.
 PACKAGES = ("bert_tf.client", "bert_tf.config", "bert_tf.layers", "bert_tf.models", "bert_tf.storage")
 CLASSES = ("bert_tf.text.tokenizer", "bert_tf.text.vocabulary")
-FUNCTIONS = ("beam_pipelines.build_vocabulary.run", "beam_pipelines.create_pretraining_data.run")
+FUNCTIONS = (
+    "beam_pipelines.build_vocabulary.run",
+    "beam_pipelines.create_pretraining_data.run",
+    "bert_tf.experiments.fingerprints.fingerprint",
+    "bert_tf.experiments.runs.Run",
+    "bert_tf.experiments.runs.Runs",
+    "bert_tf.experiments.runs.duration",
+    "bert_tf.experiments.statistics.mcnemar",
+    "bert_tf.experiments.statistics.paired_bootstrap",
+    "bert_tf.experiments.statistics.spread",
+    "bert_tf.storage.local.LocalStore",
+)
 # Examples that train, export, serve, or read pre-training data.
 LONG = {
     "beam_pipelines.build_vocabulary.run", "beam_pipelines.create_pretraining_data.run", "bert_tf.BertMaskedLM",

@@ -6,7 +6,7 @@ import importlib.util
 from pathlib import Path
 from typing import Any
 
-from bert_tf.data.input.dataset import Batches, Dataset
+from bert_tf.data.input.dataset import Batch, Batches, Dataset, RowShare
 from bert_tf.data.input.packing import pack_batch
 
 
@@ -22,6 +22,21 @@ def pretraining_data(directory: str | Path, split: str, **options: Any) -> Datas
     from bert_tf.data.input.tf import pretraining_dataset
 
     return pretraining_dataset(directory, split, **options)
+
+
+def own_rows(batches: Dataset, share: RowShare) -> Dataset:
+    """Returns the rows of a share of each batch of any pipeline. Whole batches are made."""
+    if share.count == 1:
+        return batches
+    if isinstance(batches, Batches):
+
+        def of(batch: Batch) -> Any:
+            return tuple({name: values[share.of(len(values))] for name, values in part.items()} for part in batch)
+
+        return Batches(lambda: map(of, batches))
+    from bert_tf.data.input.tf_padding import own_rows
+
+    return own_rows(batches, share)
 
 
 def packed_data(batches: Dataset, multiple: int) -> Dataset:

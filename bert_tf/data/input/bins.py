@@ -12,7 +12,7 @@ import numpy as np
 from bert_tf.config.data import DataConfig
 from bert_tf.data.masking.tokens import prediction_counts
 from bert_tf.data.randomness import stream_keys
-from bert_tf.data.schema import MASK_POSITIONS, MLM_LOGITS, PADDING_MASK
+from bert_tf.data.schema import MASK_POSITIONS, MLM_LOGITS
 
 # G: examples are sorted by length within this many consecutive batches, so data order changes only within a group.
 GROUP = 16
@@ -42,18 +42,21 @@ def bin_widths(config: DataConfig) -> np.ndarray:
     return np.clip(-(-lengths // step) * step, step, longest)
 
 
-def bin_slots(config: DataConfig) -> np.ndarray:
+def bin_slots(config: DataConfig, objective: str = "mlm") -> np.ndarray:
     """Returns the prediction slots of a batch, indexed by the length of its longest example: int64 (S + 1,)."""
-    return prediction_counts(config)[bin_widths(config)]
+    widths = bin_widths(config)
+    return widths - 1 if objective == "causal_lm" else prediction_counts(config)[widths]
 
 
-def trimmed(inputs: Arrays, targets: Arrays, weights: Arrays, config: DataConfig) -> tuple[Arrays, Arrays, Arrays]:
-    """Trims the padding of a batch (see `schema`) to the length bin of its longest example.
+def trimmed(
+    inputs: Arrays, targets: Arrays, weights: Arrays, longest: int, config: DataConfig, objective: str = "mlm"
+) -> tuple[Arrays, Arrays, Arrays]:
+    """Trims the padding of rows of a batch (see `schema`) to the length bin of its longest example.
 
-    Raises ValueError if an example has more predictions than its length allows.
+    `longest` is the length of that example, which other rows than these may hold. Raises ValueError if an example has
+    more predictions than its length allows.
     """
-    longest = inputs[PADDING_MASK].sum(axis=1).max()
-    width, slots = bin_widths(config)[longest], bin_slots(config)[longest]
+    width, slots = bin_widths(config)[longest], bin_slots(config, objective)[longest]
     if weights[MLM_LOGITS][:, slots:].any():
         raise ValueError(TOO_MANY)
     return cut(inputs, targets, weights, width, slots)

@@ -6,11 +6,12 @@ import itertools
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 from bert_tf.config.data import DataConfig
+from bert_tf.config.training import OBJECTIVES
 from bert_tf.data.manifest import open_data
 from bert_tf.data.schema import SPLITS
 from bert_tf.data.tfrecord.shards import ShardInfo
@@ -59,6 +60,43 @@ class Batches:
 
 
 @dataclass(frozen=True)
+class RowShare:
+    """The rows of a global batch that a process reads: number `index`, from 0, of `count` equal parts in their order.
+
+    Args:
+        index: number of the part.
+        count: number of parts.
+
+    Raises:
+        ValueError: if `index` is not in [0, count).
+
+    Example:
+        >>> from bert_tf.data.input.dataset import RowShare
+        >>> RowShare(1, 4).of(32)
+        slice(8, 16, None)
+    """
+
+    index: int = 0
+    count: int = 1
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.index < self.count:
+            raise ValueError(f"`index` must be in [0, `count`). Received: {self.index} and {self.count}")
+
+    def of(self, batch_size: int) -> slice:
+        """Returns the rows of this share in a batch. Raises ValueError if the shares are not equal."""
+        if batch_size % self.count:
+            raise ValueError(
+                f"`batch_size` must be a multiple of the number of shares, {self.count}. Received: {batch_size}"
+            )
+        size = batch_size // self.count
+        return slice(self.index * size, (self.index + 1) * size)
+
+
+ALL_ROWS = RowShare()
+
+
+@dataclass(frozen=True)
 class BatchOptions:
     """Size, order and kind of the batches of a split. Raises ValueError if an option is out of range."""
 
@@ -68,6 +106,10 @@ class BatchOptions:
     epochs: int | None = None  # passes, None for unlimited; the last incomplete batch is dropped
     training: bool = True  # True for training, False for evaluation
     by_length: bool = False  # batches of similar length with less padding (see `bins`); training only
+    objective: str = "mlm"  # targets: masked tokens, or with `causal_lm` the token after each position
+    share: RowShare = ALL_ROWS  # rows of each batch to parse and return; the order is that of the global batch
+    mask_share: float | None = None  # instead of the data's, for dynamic masks; training only
+    random_share: float | None = None
 
     def __post_init__(self) -> None:
         if self.batch_size < 1:
@@ -80,6 +122,29 @@ class BatchOptions:
             raise ValueError(f"`epochs` must be at least 1, and 1 or None in evaluation. Received: {self.epochs}")
         if self.by_length and not self.training:
             raise ValueError("`by_length` requires `training`.")
+        if self.objective not in OBJECTIVES:
+            raise ValueError(f"`objective` must be one of {', '.join(OBJECTIVES)}. Received: {self.objective!r}")
+        self.share.of(self.batch_size)
+
+    @property
+    def own_rows(self) -> slice:
+        """Rows of each global batch to parse and return."""
+        return self.share.of(self.batch_size)
+
+    def masking(self, config: DataConfig) -> DataConfig:
+        """Returns the data's configuration with these shares of masks.
+
+        Raises ValueError if a share differs and the data has static masks, which are part of its records.
+        """
+        named = {"mask_share": self.mask_share, "random_share": self.random_share}
+        shares: dict[str, Any] = {name: value for name, value in named.items() if value is not None}
+        other = replace(config, **shares)
+        if other != config and config.masking == "static":
+            raise ValueError(
+                f"{' and '.join(f'`{name}`' for name in shares)} must be those of the data, because its masks are "
+                f"static. Received: {', '.join(map(str, shares.values()))}. Run `bert-tf data --masking dynamic`."
+            )
+        return other
 
 
 @dataclass(frozen=True)
@@ -124,7 +189,7 @@ class Split:
             [mirror.path(shard) if mirror else directory / shard.name for shard in shards],
             [shard.examples for shard in shards],
             options.seed if options.training else EVALUATION_SEED,
-            manifest.config,
+            options.masking(manifest.config),
             vocabulary,
             mirror.fetcher(shards) if mirror else None,
         )

@@ -12,6 +12,7 @@ import numpy as np
 from bert_tf.config.data import DataConfig
 from bert_tf.data.input.bins import GROUP, batch_rows, trimmed
 from bert_tf.data.input.dataset import WINDOW, Batch, Batches, BatchOptions, Split, prefetched
+from bert_tf.data.input.next_tokens import next_tokens
 from bert_tf.data.masking.tokens import mask_rows
 from bert_tf.data.randomness import stream_keys
 from bert_tf.data.schema import (
@@ -22,6 +23,8 @@ from bert_tf.data.schema import (
     RECORD_TO_INPUT,
     SEGMENT_IDS,
     TOKEN_IDS,
+    Feature,
+    length_feature,
     record_features,
 )
 from bert_tf.data.tfrecord.example_codec import Column
@@ -50,30 +53,46 @@ def pretraining_batches(directory: str | Path, split: str, **options: Any) -> Ba
         if chosen.by_length:
             stream = _by_length(source, chosen)
         elif chosen.training:
-            stream = _shuffled(source, chosen, chosen.start_step, chosen.batch_size)
+            own = chosen.own_rows
+            pieces = _shuffled(source, chosen, chosen.start_step, chosen.batch_size)
+            stream = (_parse(source, records[own], keys[own], chosen.objective) for records, keys in pieces)
         else:
             pieces = RecordOrder(source).in_file_order(chosen.batch_size)
-            stream = (_filled(source, piece, chosen.batch_size) for piece in pieces)
+            stream = (_filled(source, piece, chosen) for piece in pieces)
         return prefetched(stream, _BATCHES_AHEAD)
 
     return Batches(batches)
 
 
-def _shuffled(source: Split, options: BatchOptions, start: int, size: int) -> Iterator[Batch]:
-    """Yields shuffled batches of `size` rows from number `start` on."""
+def _shuffled(source: Split, options: BatchOptions, start: int, size: int) -> Iterator[Keyed]:
+    """Yields the records of shuffled batches of `size` rows from number `start` on."""
     windows = prefetched(RecordOrder(source).shuffled(start * size, options.epochs), _WINDOWS_AHEAD)
-    for records, keys in _rebatched(windows, size):
-        yield parse_records(records, keys, source.config, source.vocabulary)
+    return _rebatched(windows, size)
+
+
+def _parse(source: Split, records: Sequence[bytes], keys: np.ndarray, objective: str) -> Batch:
+    return parse_records(records, keys, source.config, source.vocabulary, objective)
 
 
 def _by_length(source: Split, options: BatchOptions) -> Iterator[Batch]:
-    """Yields batches of examples of adjacent lengths."""
+    """Yields the own rows of batches of examples of adjacent lengths, which are those of all rows."""
     first, skipped = divmod(options.start_step, GROUP)
-    for number, group in enumerate(_shuffled(source, options, first, GROUP * options.batch_size), start=first):
-        rows_of = batch_rows(group[0][PADDING_MASK].sum(axis=1), options.seed, number)
-        for rows in rows_of[skipped if number == first else 0 :]:
-            inputs, targets, weights = ({name: values[rows] for name, values in part.items()} for part in group)
-            yield trimmed(inputs, targets, weights, source.config)
+    groups = _shuffled(source, options, first, GROUP * options.batch_size)
+    for number, (records, keys) in enumerate(groups, start=first):
+        lengths = _lengths(records, source.config)
+        batches = batch_rows(lengths, options.seed, number)
+        for batch in batches[skipped if number == first else 0 :]:
+            rows = batch[options.own_rows]
+            parsed = _parse(source, [records[row] for row in rows.tolist()], keys[rows], options.objective)
+            yield trimmed(*parsed, int(lengths[batch].max()), source.config, options.objective)
+
+
+def _lengths(records: Sequence[bytes], config: DataConfig) -> np.ndarray:
+    """Returns the number of tokens of records, without decoding anything else: int64 [n]."""
+    feature = length_feature(config)
+    column = decode_examples(records, [feature.name])[feature.name]
+    _check_counts(feature, column, config)
+    return column.values.reshape(len(records), -1).sum(axis=1)
 
 
 class RecordOrder:
@@ -133,29 +152,29 @@ def _rebatched(pieces: Iterator[Keyed], batch_size: int) -> Iterator[Keyed]:
         records, keys = records[whole:], keys[whole:]
 
 
-def _filled(source: Split, piece: Keyed, batch_size: int) -> Batch:
-    """Builds a full batch; if there are too few records, the last one is repeated with weight 0."""
+def _filled(source: Split, piece: Keyed, options: BatchOptions) -> Batch:
+    """Builds the own rows of a full batch; if there are too few records, the last one is repeated with weight 0."""
     records, keys = piece
-    rows = np.minimum(np.arange(batch_size), len(records) - 1)
-    batch = parse_records([records[row] for row in rows.tolist()], keys[rows], source.config, source.vocabulary)
+    numbers = np.arange(options.batch_size)[options.own_rows]
+    rows = np.minimum(numbers, len(records) - 1)
+    batch = _parse(source, [records[row] for row in rows.tolist()], keys[rows], options.objective)
     for values in batch[2].values():
-        values[len(records) :] = 0.0
+        values[numbers >= len(records)] = 0.0
     return batch
 
 
-def parse_records(records: Sequence[bytes], keys: np.ndarray, config: DataConfig, vocabulary: Vocabulary) -> Batch:
+def parse_records(
+    records: Sequence[bytes], keys: np.ndarray, config: DataConfig, vocabulary: Vocabulary, objective: str = "mlm"
+) -> Batch:
     """Builds the batch of B serialized Examples, as in `input.tf.pretraining_dataset`.
 
-    `keys`, uint64 (B,), are the random streams of the masks of records without masks. Raises ValueError if a record
-    does not follow the schema.
+    `keys`, uint64 (B,), are the random streams of the masks of records without masks; `causal_lm` draws none. Raises
+    ValueError if a record does not follow the schema.
     """
     features = record_features(config)
     columns = decode_examples(records, [feature.name for feature in features])
     for feature in features:
-        if (length := feature.length_in(config)) is not None:
-            wrong = columns[feature.name].counts[columns[feature.name].counts != length]
-            if len(wrong):
-                raise ValueError(f"`{feature.name}` must have {length} values in every record. Received: {wrong[0]}")
+        _check_counts(feature, columns[feature.name], config)
     ids = columns["input_ids"].values
     if ids.min(initial=0) < 0 or ids.max(initial=0) >= len(vocabulary):
         raise ValueError(
@@ -163,14 +182,27 @@ def parse_records(records: Sequence[bytes], keys: np.ndarray, config: DataConfig
             f"Received: {ids.min()} to {ids.max()}"
         )
     if config.masking == "static":
-        return _static_batch(columns, config)
-    return _dynamic_batch(columns, keys, config, vocabulary)
+        return _static_batch(columns, config, objective)
+    inputs, lengths, labels = _unmasked_inputs(columns, config, vocabulary)
+    if objective == "causal_lm":
+        return _causal_batch(inputs, labels, config)
+    masked = mask_rows(inputs[TOKEN_IDS], lengths, keys, config, vocabulary)
+    inputs |= {TOKEN_IDS: masked.token_ids, MASK_POSITIONS: masked.mask_positions}
+    return _batch(inputs, masked.mask_ids, masked.mask_weights, labels, config)
 
 
-def _dynamic_batch(
-    columns: Mapping[str, Column], keys: np.ndarray, config: DataConfig, vocabulary: Vocabulary
-) -> Batch:
-    """Builds the batch of records without masks; masks are drawn from `keys`."""
+def _check_counts(feature: Feature, column: Column, config: DataConfig) -> None:
+    """Raises ValueError if a record has another number of values of a feature of fixed length."""
+    if (length := feature.length_in(config)) is not None:
+        wrong = column.counts[column.counts != length]
+        if len(wrong):
+            raise ValueError(f"`{feature.name}` must have {length} values in every record. Received: {wrong[0]}")
+
+
+def _unmasked_inputs(
+    columns: Mapping[str, Column], config: DataConfig, vocabulary: Vocabulary
+) -> tuple[dict[str, np.ndarray], np.ndarray, np.ndarray]:
+    """Returns the inputs of records without masks, their lengths (B,) and next sentence labels (B,)."""
     tokens, width = columns["input_ids"], config.max_seq_length
     segments, labels = (columns[name].values for name in ("segment_lengths", "next_sentence_labels"))
     if tokens.counts.max() > width:
@@ -184,22 +216,31 @@ def _dynamic_batch(
     is_token = position < tokens.counts[:, None]
     padded = np.full(is_token.shape, vocabulary.pad_id, np.int32)
     padded[is_token] = tokens.values
-    masked = mask_rows(padded, tokens.counts, keys, config, vocabulary)
     inputs = {
-        TOKEN_IDS: masked.token_ids,
+        TOKEN_IDS: padded,
         SEGMENT_IDS: (is_token & (position >= segments[:, :1])).astype(np.int32),
         PADDING_MASK: is_token.astype(np.int32),
-        MASK_POSITIONS: masked.mask_positions,
     }
-    return _batch(inputs, masked.mask_ids, masked.mask_weights, labels, config)
+    return inputs, tokens.counts, labels
 
 
-def _static_batch(columns: Mapping[str, Column], config: DataConfig) -> Batch:
+def _static_batch(columns: Mapping[str, Column], config: DataConfig, objective: str) -> Batch:
     """Builds the batch of masked records."""
     rows = {name: column.values.reshape(len(column.counts), -1) for name, column in columns.items()}
     inputs = {name: rows[feature].astype(np.int32) for feature, name in RECORD_TO_INPUT.items()}
-    weights = rows["masked_lm_weights"].astype(np.float32)
-    return _batch(inputs, rows["masked_lm_ids"].astype(np.int32), weights, rows["next_sentence_labels"][:, 0], config)
+    ids, weights = rows["masked_lm_ids"].astype(np.int32), rows["masked_lm_weights"].astype(np.float32)
+    labels = rows["next_sentence_labels"][:, 0]
+    if objective == "causal_lm":
+        row, slot = np.nonzero(weights > 0)
+        inputs[TOKEN_IDS][row, inputs[MASK_POSITIONS][row, slot]] = ids[row, slot]
+        return _causal_batch(inputs, labels, config)
+    return _batch(inputs, ids, weights, labels, config)
+
+
+def _causal_batch(inputs: dict[str, np.ndarray], labels: np.ndarray, config: DataConfig) -> Batch:
+    """Builds the batch of the left-to-right language model from inputs without masks."""
+    positions, ids, weights = next_tokens(inputs[TOKEN_IDS], inputs[PADDING_MASK])
+    return _batch(inputs | {MASK_POSITIONS: positions}, ids, weights.astype(np.float32), labels, config)
 
 
 def _batch(

@@ -13,7 +13,8 @@ import tensorflow as tf
 from bert_tf.config.data import DataConfig
 from bert_tf.data.input.bins import GROUP
 from bert_tf.data.input.dataset import WINDOW, Batch, BatchOptions, Split
-from bert_tf.data.input.tf_padding import cut_by_length, in_parallel
+from bert_tf.data.input.next_tokens import next_tokens
+from bert_tf.data.input.tf_padding import divide_by_length, in_parallel, trimmed
 from bert_tf.data.masking.tf import mask_rows
 from bert_tf.data.masking.tf_randomness import stream_keys
 from bert_tf.data.schema import (
@@ -27,6 +28,7 @@ from bert_tf.data.schema import (
     STATIC_FEATURES,
     TOKEN_IDS,
     Feature,
+    length_feature,
 )
 from bert_tf.storage.mirrors import AHEAD
 from bert_tf.text.vocabulary import Vocabulary
@@ -43,12 +45,15 @@ def pretraining_dataset(directory: str | Path, split: str, **options: Any) -> tf
     Args:
         directory: data directory with its manifest, or its URL.
         split: `train` or `validation`.
-        **options: fields of `BatchOptions`: `batch_size`, `seed`, `start_step`, `epochs`, `training`, `by_length`.
+        **options: fields of `BatchOptions`: `batch_size`, `seed`, `start_step`, `epochs`, `training`, `by_length`,
+            `objective`, `share`, `mask_share`, `random_share`.
 
     Returns:
-        A dataset of (inputs, targets, weights): int32 (B, S) `token_ids`, `segment_ids`, `padding_mask` and (B, P)
-        `mask_positions`; int32 (B, P) `mlm_logits` and (B,) `nsp_logits`; float32 weights of the same keys and shapes
-        (0 for `nsp_logits` with single segments). All shapes are static, except S and P with `by_length`.
+        A dataset of (inputs, targets, weights) of the rows of `share`: int32 (B, S) `token_ids`, `segment_ids`,
+        `padding_mask` and (B, P) `mask_positions`; int32 (B, P) `mlm_logits` and (B,) `nsp_logits`; float32 weights of
+        the same keys and shapes (0 for `nsp_logits` with single segments). All shapes are static, except S and P with
+        `by_length`. With `objective` = causal_lm no token is masked, P is S - 1, and the targets of `mlm_logits` are
+        the next tokens.
 
     Raises:
         ValueError: if files do not match the manifest, a split is empty or too small for a batch, or an option is
@@ -64,19 +69,22 @@ def pretraining_dataset(directory: str | Path, split: str, **options: Any) -> tf
     """
     chosen = BatchOptions(**options)
     source = Split.open(directory, split, chosen)
-    order, size = RecordOrder(source), chosen.batch_size
+    order, size, own = RecordOrder(source), chosen.batch_size, chosen.own_rows
     parse = _parse_static if source.config.masking == "static" else _parse_dynamic
-    parse = partial(parse, config=source.config, vocabulary=source.vocabulary)
+    parse = partial(parse, config=source.config, vocabulary=source.vocabulary, objective=chosen.objective)
     if chosen.by_length:
-        # Batches of examples of adjacent lengths.
+        # Batches of examples of adjacent lengths. Lengths are those of all rows; only own rows are parsed and masked.
         first, skipped = divmod(chosen.start_step, GROUP)
         groups = order.shuffled(first * GROUP * size, chosen.epochs).rebatch(GROUP * size, drop_remainder=True)
-        batches = cut_by_length(in_parallel(groups, parse), source.config, chosen.seed, first).skip(skipped)
+        lengths_of = partial(_lengths, config=source.config)
+        rows = divide_by_length(groups, lengths_of, own, chosen.seed, first).skip(skipped)
+        trim = partial(trimmed, config=source.config, objective=chosen.objective)
+        batches = in_parallel(rows, lambda serialized, keys, longest: trim(*parse(serialized, keys), longest=longest))
     elif chosen.training:
         records = order.shuffled(chosen.start_step * size, chosen.epochs).rebatch(size, drop_remainder=True)
-        batches = in_parallel(records, parse)
+        batches = in_parallel(records, lambda serialized, keys: parse(serialized[own], keys[own]))
     else:
-        batches = in_parallel(order.in_file_order(size), partial(_parse_filled, parse=parse, batch_size=size))
+        batches = in_parallel(order.in_file_order(size), partial(_parse_filled, parse=parse, options=chosen))
     return batches.prefetch(tf.data.AUTOTUNE)
 
 
@@ -152,12 +160,12 @@ class RecordOrder:
         return stream_keys(self._seed, epoch, shard, record)
 
 
-def _parse_filled(serialized: tf.Tensor, keys: tf.Tensor, parse: Callable[..., Batch], batch_size: int) -> Batch:
-    """Parses a batch; if it has too few records, the last one is repeated with weight 0."""
-    count = tf.size(serialized)
-    rows = tf.minimum(tf.range(batch_size), count - 1)
+def _parse_filled(serialized: tf.Tensor, keys: tf.Tensor, parse: Callable[..., Batch], options: BatchOptions) -> Batch:
+    """Parses the own rows of a batch; if it has too few records, the last one is repeated with weight 0."""
+    count, numbers = tf.size(serialized), tf.range(options.batch_size)[options.own_rows]
+    rows = tf.minimum(numbers, count - 1)
     inputs, targets, weights = parse(tf.gather(serialized, rows), tf.gather(keys, rows))
-    real = tf.cast(tf.range(batch_size) < count, tf.float32)
+    real = tf.cast(numbers < count, tf.float32)
     weights = {
         MLM_LOGITS: weights[MLM_LOGITS] * real[:, tf.newaxis],
         NSP_LOGITS: weights[NSP_LOGITS] * real,
@@ -165,8 +173,17 @@ def _parse_filled(serialized: tf.Tensor, keys: tf.Tensor, parse: Callable[..., B
     return inputs, targets, weights
 
 
-def _parse_dynamic(serialized: tf.Tensor, keys: tf.Tensor, config: DataConfig, vocabulary: Vocabulary) -> Batch:
-    """Parses records without masks (string (B,)) and draws the masks of `keys` (uint64 (B,))."""
+def _lengths(serialized: tf.Tensor, config: DataConfig) -> tf.Tensor:
+    """Returns the number of tokens of records (string (n,)), without parsing anything else: int32 (n,)."""
+    feature = length_feature(config)
+    values = tf.io.parse_example(serialized, _specification((feature,), config))[feature.name]
+    return tf.cast(tf.reduce_sum(values, axis=1), tf.int32)
+
+
+def _parse_dynamic(
+    serialized: tf.Tensor, keys: tf.Tensor, config: DataConfig, vocabulary: Vocabulary, objective: str
+) -> Batch:
+    """Parses records without masks (string (B,)) and draws the masks of `keys` (uint64 (B,)); `causal_lm` has none."""
     features = tf.io.parse_example(serialized, _specification(DYNAMIC_FEATURES, config))
     ragged, segments = features["input_ids"], tf.cast(features["segment_lengths"], tf.int32)
     lengths = tf.cast(ragged.row_lengths(), tf.int32)
@@ -189,24 +206,37 @@ def _parse_dynamic(serialized: tf.Tensor, keys: tf.Tensor, config: DataConfig, v
     position = tf.range(width)
     is_token = position < lengths[:, tf.newaxis]
     second = is_token & (position >= segments[:, :1])
+    inputs = {TOKEN_IDS: padded, SEGMENT_IDS: tf.cast(second, tf.int32), PADDING_MASK: tf.cast(is_token, tf.int32)}
+    labels = features["next_sentence_labels"]
+    if objective == "causal_lm":
+        return _causal_batch(inputs, labels, config)
     masked = mask_rows(padded, lengths, keys, config, vocabulary)
-    inputs = {
-        TOKEN_IDS: masked.token_ids,
-        SEGMENT_IDS: tf.cast(second, tf.int32),
-        PADDING_MASK: tf.cast(is_token, tf.int32),
-        MASK_POSITIONS: masked.mask_positions,
-    }
-    return _batch(inputs, masked.mask_ids, masked.mask_weights, features["next_sentence_labels"], config)
+    inputs |= {TOKEN_IDS: masked.token_ids, MASK_POSITIONS: masked.mask_positions}
+    return _batch(inputs, masked.mask_ids, masked.mask_weights, labels, config)
 
 
-def _parse_static(serialized: tf.Tensor, keys: tf.Tensor, config: DataConfig, vocabulary: Vocabulary) -> Batch:
+def _parse_static(
+    serialized: tf.Tensor, keys: tf.Tensor, config: DataConfig, vocabulary: Vocabulary, objective: str
+) -> Batch:
     """Parses masked records (string (B,)); `keys` is not used."""
     del keys
     features = tf.io.parse_example(serialized, _specification(STATIC_FEATURES, config))
     with tf.control_dependencies(_id_assertions(features["input_ids"], vocabulary)):
         inputs = {name: tf.cast(features[feature], tf.int32) for feature, name in RECORD_TO_INPUT.items()}
-    targets = tf.cast(features["masked_lm_ids"], tf.int32)
-    return _batch(inputs, targets, features["masked_lm_weights"], features["next_sentence_labels"], config)
+    targets, weights = tf.cast(features["masked_lm_ids"], tf.int32), features["masked_lm_weights"]
+    labels = features["next_sentence_labels"]
+    if objective == "causal_lm":
+        slot = tf.where(weights > 0)
+        where = tf.stack([tf.cast(slot[:, 0], tf.int32), tf.gather_nd(inputs[MASK_POSITIONS], slot)], axis=1)
+        originals = tf.tensor_scatter_nd_update(inputs[TOKEN_IDS], where, tf.gather_nd(targets, slot))
+        return _causal_batch(inputs | {TOKEN_IDS: originals}, labels, config)
+    return _batch(inputs, targets, weights, labels, config)
+
+
+def _causal_batch(inputs: dict[str, tf.Tensor], labels: tf.Tensor, config: DataConfig) -> Batch:
+    """Builds the batch of the left-to-right language model from inputs without masks."""
+    positions, ids, weights = next_tokens(inputs[TOKEN_IDS], inputs[PADDING_MASK])
+    return _batch(inputs | {MASK_POSITIONS: positions}, ids, tf.cast(weights, tf.float32), labels, config)
 
 
 def _batch(

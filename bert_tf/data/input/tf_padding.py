@@ -13,6 +13,7 @@ import tensorflow as tf
 
 from bert_tf.config.data import DataConfig
 from bert_tf.data.input.bins import GROUP, TOO_MANY, batch_rows, bin_slots, bin_widths, cut
+from bert_tf.data.input.dataset import RowShare
 from bert_tf.data.input.packing import MOST_EXAMPLES, pack_batch
 from bert_tf.data.schema import (
     EXAMPLE_IDS,
@@ -60,27 +61,47 @@ def _packed(inputs: Tensors, targets: Tensors, weights: Tensors, multiple: int) 
     return tf.nest.pack_sequence_as(dtypes, packed)
 
 
-def cut_by_length(groups: tf.data.Dataset, config: DataConfig, seed: int, first: int) -> tf.data.Dataset:
-    """Divides groups of `GROUP` batches, from number `first` on, into the trimmed batches of `bins.batch_rows`."""
+def own_rows(batches: tf.data.Dataset, share: RowShare) -> tf.data.Dataset:
+    """Returns the rows of a share of each batch."""
 
-    def divide(group: tf.Tensor, batch: Any) -> Any:
-        lengths = tf.reduce_sum(batch[0][PADDING_MASK], axis=1)
+    def of(values: tf.Tensor) -> tf.Tensor:
+        size = tf.shape(values)[0] // share.count
+        own = values[share.index * size : (share.index + 1) * size]
+        rows = values.shape[0]
+        return tf.ensure_shape(own, [rows and rows // share.count, *values.shape[1:]])
+
+    return in_parallel(batches, lambda *batch: tf.nest.map_structure(of, batch))
+
+
+def divide_by_length(
+    groups: tf.data.Dataset, lengths_of: Callable[[tf.Tensor], tf.Tensor], own: slice, seed: int, first: int
+) -> tf.data.Dataset:
+    """Divides groups of `GROUP` batches of records, from number `first` on, into the batches of `bins.batch_rows`.
+
+    A group is (serialized string [n], keys uint64 [n]); `lengths_of` returns the number of tokens of records. Returns
+    the rows `own` of each batch, (string [b], uint64 [b]), and the length of the longest row of the whole batch.
+    """
+
+    def divide(group: tf.Tensor, records: tuple[tf.Tensor, tf.Tensor]) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+        serialized, keys = records
+        lengths = lengths_of(serialized)
         rows = tf.numpy_function(
             lambda lengths, group: batch_rows(lengths, seed, group), [lengths, group], tf.int64, stateful=False
         )
-        rows.set_shape([GROUP, lengths.shape[0] // GROUP])
-        return tf.nest.map_structure(lambda values: tf.gather(values, rows), batch)
+        rows.set_shape([GROUP, serialized.shape[0] // GROUP])
+        longest = tf.reduce_max(tf.gather(lengths, rows), axis=1)
+        return tf.gather(serialized, rows[:, own]), tf.gather(keys, rows[:, own]), longest
 
-    return in_parallel(groups.enumerate(first).map(divide).unbatch(), partial(_trimmed, config=config))
+    return in_parallel(groups.enumerate(first), divide).unbatch()
 
 
-def _trimmed(
-    inputs: Tensors, targets: Tensors, weights: Tensors, config: DataConfig
+def trimmed(
+    inputs: Tensors, targets: Tensors, weights: Tensors, longest: tf.Tensor, config: DataConfig, objective: str
 ) -> tuple[Tensors, Tensors, Tensors]:
-    """Trims a batch like `bins.trimmed`; the error is raised while iterating."""
-    longest = tf.reduce_max(tf.reduce_sum(inputs[PADDING_MASK], axis=1))
+    """Trims rows of a batch like `bins.trimmed`; the error is raised while iterating."""
+    longest = tf.clip_by_value(longest, 0, config.max_seq_length)
     width = tf.gather(tf.constant(bin_widths(config)), longest)
-    slots = tf.gather(tf.constant(bin_slots(config)), longest)
+    slots = tf.gather(tf.constant(bin_slots(config, objective)), longest)
     beyond = tf.reduce_sum(weights[MLM_LOGITS][:, slots:])
     with tf.control_dependencies([tf.debugging.assert_equal(beyond, 0.0, TOO_MANY)]):
         return cut(inputs, targets, weights, tf.identity(width), slots)

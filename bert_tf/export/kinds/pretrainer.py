@@ -24,8 +24,8 @@ class PretrainerSignatures(EncoderSignatures):
     """`serving_default`: text [B] with [MASK] -> tokens [B, M, K] and scores; `top_k` is K.
 
     `embed` returns the embeddings of the encoder, `layers` those of any layers. `ids` has no nsp_logits if the model
-    has no next sentence prediction head. Raises ConfigError for a model without masked language model, and for more
-    candidates than word pieces.
+    has no next sentence prediction head. Raises ConfigError for a model without masked language model, a left-to-right
+    one included, and for more candidates than word pieces.
     """
 
     logits = (MLM_LOGITS,)
@@ -35,6 +35,11 @@ class PretrainerSignatures(EncoderSignatures):
         super().__init__(preset, max_sequence_length)
         if not preset.model.masked_lm:
             raise ConfigError("a BertPretrainer must have a masked language model. Received: one without")
+        if preset.config.objective != "mlm":
+            raise ConfigError(
+                "a BertPretrainer must be a masked language model. Received: a left-to-right one, whose head predicts "
+                "the next token and fills no [MASK]. Fine-tune it on a task and export the result."
+            )
         if not 1 <= top_k <= len(preset.vocabulary):
             raise ConfigError(f"`top_k` must lie in 1..{len(preset.vocabulary)}. Received: {top_k}")
         self.top_k = self._count = top_k

@@ -19,11 +19,11 @@ from typing import Any
 
 import grpc
 
-from bert_tf.export.versions import version_folders
 from bert_tf.serving.errors import ServingError
 from bert_tf.serving.memory import release_memory
 from bert_tf.serving.models.loaded_version import LoadedVersion
 from bert_tf.serving.models.version_files import IncompleteVersionError, Signature, check_complete, folder_signature
+from bert_tf.serving.models.version_source import version_source
 from bert_tf.serving.models.versions import (
     END,
     LOADING,
@@ -78,6 +78,11 @@ class ModelManager:
     def names(self) -> list[str]:
         """Names of the models that are configured."""
         return [model.name for model in self._configured()]
+
+    @property
+    def base_paths(self) -> list[Path | str]:
+        """Directories and URLs of the models that are configured."""
+        return [model.served.base_path for model in self._configured()]
 
     def __enter__(self) -> ModelManager:
         try:
@@ -237,7 +242,7 @@ class ModelManager:
                 self._report(model, "")
 
     def _update(self, model: ModelVersions) -> None:
-        candidates = version_folders(model.served.base_path)
+        candidates = version_source(model.served.base_path).folders()
         folders = {number: same[0] for number, same in candidates.items()}
         waiting = self._waiting(model, folders)
         with self._lock:
@@ -288,6 +293,8 @@ class ModelManager:
         """Loads a version, and starts the tasks that follow from it, such as unloading another version."""
         before = folder_signature(folder)
         try:
+            version_source(model.served.base_path).fetch(folder)
+            before = folder_signature(folder)
             check_complete(folder)
             self._loading(model, number, folder)
             loaded = self._load(model.name, folder)
@@ -343,11 +350,15 @@ class ModelManager:
         return True
 
     def _unload_version(self, model: ModelVersions, number: int, holder: list[LoadedVersion]) -> None:
+        folder = holder[0].folder
         close_version(holder)
         with self._lock:
             # It may have been loaded again in the meantime.
             if number in model.states and model.states[number].state == UNLOADING:
                 del model.states[number]
+            is_back = number in model.serving or number in model.loading
+        if not is_back:
+            version_source(model.served.base_path).release(folder)
         logger.info("unloaded version %d of %s", number, model.name)
 
     def _labelled(self, name: str, label: str) -> int:

@@ -20,7 +20,10 @@ _PUBLIC = (
 # The same of `info`, which describes the training run.
 _OF_TRAINING = ("data_name", "train_examples", "dev_examples", "languages", "step", "example")
 # Held-out metrics that pre-training writes into `info` itself.
-_PRETRAINING_METRICS = ("mlm_accuracy", "mlm_perplexity", "mlm_loss", "nsp_accuracy")
+_PRETRAINING_METRICS = (
+    "mlm_accuracy", "mlm_perplexity", "mlm_loss",
+    "causal_lm_accuracy", "causal_lm_perplexity", "causal_lm_loss", "nsp_accuracy",
+)  # fmt: skip
 
 
 def read_card(folder: Path) -> dict[str, Any]:

@@ -11,10 +11,11 @@ from pathlib import Path
 
 from tensorflow_serving.config.file_system_storage_path_source_pb2 import FileSystemStoragePathSourceConfig
 
-from bert_tf.config import ConfigError
+from bert_tf.config import ConfigError, local_path
 from bert_tf.serving.memory import release_memory
 from bert_tf.serving.models.loaded_version import LoadedVersion
 from bert_tf.serving.models.version_files import Signature, folder_signature
+from bert_tf.storage import is_url
 
 logger = logging.getLogger(__name__)
 
@@ -32,7 +33,7 @@ class ServedModel:
     """Configuration of a served model."""
 
     name: str
-    base_path: Path  # folder of its versions
+    base_path: Path | str  # folder of its versions; a string is the URL of an object store
     labels: dict[str, int] = field(default_factory=dict)  # version numbers by label
     # The versions to serve; defaults to the highest.
     policy: FileSystemStoragePathSourceConfig.ServableVersionPolicy | None = None
@@ -56,6 +57,15 @@ class ServedModel:
         if policy.HasField("all") or policy.HasField("specific"):
             return []
         return versions[: -max(1, policy.latest.num_versions)]
+
+
+def model_at(path: str | Path, name: str = "") -> ServedModel:
+    """Returns the model in a directory or at a URL, which has the name of the directory by default."""
+    if is_url(path) and not str(path).startswith("file:"):
+        url = str(path).rstrip("/")
+        return ServedModel(name or url.rpartition("/")[2], url)
+    folder = local_path(path).resolve()
+    return ServedModel(name or folder.name, folder)
 
 
 @dataclass(frozen=True)

@@ -18,8 +18,10 @@ from scipy.special import softmax
 from bert_tf.config import BertConfig
 from bert_tf.models import BertBackbone, BertTextClassifier
 from bert_tf.reports.tasks.scored import ScoredLabel, ScoredLabels, ScoredNumber, ScoredNumbers
+from bert_tf.tasks.averaging import label_order, mean_probabilities
 from bert_tf.tasks.base import Task
 from bert_tf.tasks.classify.rows import TextExample, mean_of_windows, text_rows
+from bert_tf.tasks.example_scores import ExampleScores, correlation_scores, mean_scores
 from bert_tf.tasks.predictions import LabelPrediction, NumberPrediction, check_unranked
 from bert_tf.tasks.rows import Arrays, EncodedRows
 from bert_tf.text import columns
@@ -94,6 +96,14 @@ class TextsTask(Task[TextExample, TextAnswer]):
         rows = columns.rows_of(x, self.text_names)
         return [TextExample(f"row {number}", texts) for number, texts in enumerate(rows)]
 
+    def check_member(self, other: Self) -> None:
+        """Raises ValueError for another number of texts."""
+        if len(other.text_names) != len(self.text_names):
+            raise ValueError(
+                f"an ensemble must read the same number of texts, {len(self.text_names)}. "
+                f"Received: {len(other.text_names)} ({', '.join(other.text_names)})"
+            )
+
     def named_texts(self, example: TextExample) -> tuple[tuple[str, str], ...]:
         """Returns the texts of an example as pairs of name and text."""
         return tuple(zip(self.text_names, example.texts, strict=True))
@@ -147,21 +157,18 @@ class TextTask(TextsTask[LabelAnswer]):
         means = mean_of_windows(softmax(outputs[SINGLE_OUTPUT], axis=1), rows, len(examples))
         return self._labelled(means)
 
+    def check_member(self, other: Self) -> None:
+        """Raises ValueError for another number of texts, or other labels."""
+        super().check_member(other)
+        label_order(self.labels, other.labels)
+
     def averaged(self, tasks: Sequence[Self], answers: Sequence[Sequence[LabelAnswer]]) -> list[LabelAnswer]:
         """Returns the labels of the largest mean probability over all models, which may order them differently."""
-        for task in tasks:
-            if sorted(task.labels) != sorted(self.labels):
-                raise ValueError(
-                    f"an ensemble must have the labels {', '.join(self.labels)}. Received: {', '.join(task.labels)}"
-                )
-        orders = [[task.labels.index(label) for label in self.labels] for task in (self, *tasks)]
-        means = np.mean(
-            [
-                np.array([answer.probabilities for answer in of_model]).reshape(-1, len(self.labels))[:, order]
-                for of_model, order in zip(answers, orders, strict=True)
-            ],
-            axis=0,
-        )
+        probabilities = [
+            np.array([answer.probabilities for answer in of_model]).reshape(-1, len(self.labels))
+            for of_model in answers
+        ]
+        means = mean_probabilities(probabilities, [task.labels for task in (self, *tasks)])
         return self._labelled(means)
 
     def predictions(
@@ -186,6 +193,16 @@ class TextTask(TextsTask[LabelAnswer]):
             for example, answer in zip(examples, answers, strict=True)
         ]
         return ScoredLabels(self.labels, rows)
+
+    def example_scores(
+        self, examples: Sequence[TextExample], answers: Sequence[LabelAnswer]
+    ) -> dict[str, ExampleScores]:
+        """Returns the statistics of `label_scores`."""
+        return self.label_scores([str(example.label) for example in examples], [answer.label for answer in answers])
+
+    def label_scores(self, gold: list[str], predicted: list[str]) -> dict[str, ExampleScores]:
+        """Returns the statistics of predicted labels, other than those of means of two metrics."""
+        return {"accuracy": mean_scores([float(one == other) for one, other in zip(gold, predicted, strict=True)])}
 
 
 @dataclass(frozen=True)
@@ -225,6 +242,13 @@ class NumberTask(TextsTask[NumberAnswer]):
         return [
             NumberAnswer(sum(a.number for a in of_models) / len(of_models)) for of_models in zip(*answers, strict=True)
         ]
+
+    def example_scores(
+        self, examples: Sequence[TextExample], answers: Sequence[NumberAnswer]
+    ) -> dict[str, ExampleScores]:
+        """Returns the statistics of both correlations."""
+        numbers = right_numbers(examples), [answer.number for answer in answers]
+        return {"pearson": correlation_scores(*numbers), "spearman": correlation_scores(*numbers, ranks=True)}
 
     def predictions(
         self, examples: Sequence[TextExample], answers: Sequence[NumberAnswer], top_k: int | None = None

@@ -23,6 +23,7 @@ from bert_tf.reports.tasks.answers import ANSWERS_NAME
 from bert_tf.reports.training import write_report
 from bert_tf.tasks.base import Task
 from bert_tf.tasks.entry import TaskFiles
+from bert_tf.tasks.example_scores import EXAMPLE_SCORES_NAME, write_example_scores
 from bert_tf.tasks.features.rows import PooledFeatures
 from bert_tf.tasks.finetune.diagnostics import detect_collapse
 from bert_tf.tasks.finetune.facts import data_facts, sample_inputs
@@ -272,6 +273,7 @@ def _finish(
     folder = output / DEV_NAME
     folder.mkdir(exist_ok=True)
     task.write(folder / task.predictions_name, iter([(best.examples, answers)]))
+    write_example_scores(folder / EXAMPLE_SCORES_NAME, task.example_scores(best.examples, answers))
     official = task.score(best.examples, answers)
     metrics = official | _further(further, output)
     scored = task.score_details(best.examples, answers)

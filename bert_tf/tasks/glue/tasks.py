@@ -17,6 +17,7 @@ from bert_tf.tasks import metrics
 from bert_tf.tasks.base import pairs_of
 from bert_tf.tasks.classify.base import LabelAnswer, NumberAnswer, NumberTask, TextTask, right_numbers
 from bert_tf.tasks.classify.rows import TextExample
+from bert_tf.tasks.example_scores import ExampleScores, label_f1_scores, matthews_scores
 from bert_tf.tasks.glue.files import Layout, predictions_of, read_glue, write_predictions
 from bert_tf.tasks.input_errors import InputErrors
 from bert_tf.tasks.rows import Arrays, EncodedRows
@@ -80,6 +81,10 @@ class ColaTask(GlueTask):
         """Returns the Matthews correlation, and the accuracy, which the leaderboard does not use."""
         return {"matthews": metrics.matthews(gold, predicted)} | super().metrics_of(gold, predicted)
 
+    def label_scores(self, gold: list[str], predicted: list[str]) -> dict[str, ExampleScores]:
+        """Returns statistics for the metrics of `metrics_of`."""
+        return {"matthews": matthews_scores(gold, predicted)} | super().label_scores(gold, predicted)
+
 
 @dataclass(frozen=True)
 class Sst2Task(GlueTask):
@@ -103,6 +108,10 @@ class _SameTask(GlueTask):
         """Returns the F1 of label 1, the accuracy, and their mean."""
         f1, accuracy = metrics.f1(gold, predicted, "1"), metrics.accuracy(gold, predicted)
         return {"f1": f1, "accuracy": accuracy, "average": (f1 + accuracy) / 2}
+
+    def label_scores(self, gold: list[str], predicted: list[str]) -> dict[str, ExampleScores]:
+        """Returns statistics for the F1 of label 1 and the accuracy."""
+        return {"f1": label_f1_scores(gold, predicted, "1")} | super().label_scores(gold, predicted)
 
 
 @dataclass(frozen=True)
@@ -147,6 +156,10 @@ class DiagnosticTask(MnliTask):
     def metrics_of(self, gold: list[str], predicted: list[str]) -> dict[str, float]:
         """Returns the Matthews correlation of three classes, and the accuracy, which the leaderboard does not use."""
         return {"matthews": metrics.matthews(gold, predicted)} | super().metrics_of(gold, predicted)
+
+    def label_scores(self, gold: list[str], predicted: list[str]) -> dict[str, ExampleScores]:
+        """Returns statistics for the metrics of `metrics_of`."""
+        return {"matthews": matthews_scores(gold, predicted)} | super().label_scores(gold, predicted)
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,9 @@ from scipy.special import softmax
 from bert_tf.config.files import staged_file
 from bert_tf.models import BertBackbone, BertTokenClassifier
 from bert_tf.reports.tasks.scored import Scored, ScoredSpans, Span
+from bert_tf.tasks.averaging import label_order, mean_probabilities
 from bert_tf.tasks.base import Task, pairs_of
+from bert_tf.tasks.example_scores import ExampleScores, f1_scores
 from bert_tf.tasks.input_errors import InputErrors
 from bert_tf.tasks.ner.files import Sentence, read_columns, read_tags
 from bert_tf.tasks.ner.rows import word_rows
@@ -139,15 +141,36 @@ class NerTask(Task[Sentence, NerAnswer]):
     def answers(self, examples: Sequence[Sentence], rows: EncodedRows, outputs: Arrays) -> list[NerAnswer]:
         """Returns the most probable class of each word, independently as in the paper, and tags of the scheme."""
         logits = outputs[SINGLE_OUTPUT][rows.weights[SINGLE_OUTPUT] > 0]
-        classes = [self.labels[number] for number in logits.argmax(axis=-1)]
-        probabilities = softmax(logits, axis=-1).max(axis=-1, initial=0.0).tolist()
+        probabilities = softmax(logits, axis=-1)
         bounds = itertools.pairwise(itertools.accumulate((len(sentence.words) for sentence in examples), initial=0))
-        return [
-            NerAnswer(
-                _converted(classes[begin:end], self.scheme), tuple(classes[begin:end]), tuple(probabilities[begin:end])
+        return [self._tagged(logits[begin:end], probabilities[begin:end]) for begin, end in bounds]
+
+    def check_member(self, other: Self) -> None:
+        """Raises ValueError for other labels, or if only one of the tasks has `document_context`."""
+        label_order(self.labels, other.labels)
+        if other.document_context != self.document_context:
+            raise ValueError(
+                f"an ensemble must have the same `document_context`, {self.document_context}. "
+                f"Received: {other.document_context}"
             )
-            for begin, end in bounds
-        ]
+
+    def averaged(self, tasks: Sequence[Self], answers: Sequence[Sequence[NerAnswer]]) -> list[NerAnswer]:
+        """Returns the classes of the largest mean probability over all models, for each word.
+
+        Words are those of the file, so models of different vocabularies are averaged. Tags are in this task's scheme.
+        """
+        labels = [task.labels for task in (self, *tasks)]
+        means = (
+            mean_probabilities([answer.distributions for answer in of_models], labels)
+            for of_models in zip(*answers, strict=True)
+        )
+        return [self._tagged(mean, mean) for mean in means]
+
+    def _tagged(self, scores: np.ndarray, probabilities: np.ndarray) -> NerAnswer:
+        """Returns the classes of the largest scores, with their probabilities; both are (words, classes)."""
+        classes = tuple(self.labels[number] for number in scores.argmax(axis=-1))
+        largest = tuple(probabilities.max(axis=-1, initial=0.0).tolist())
+        return NerAnswer(_converted(classes, self.scheme), classes, largest, probabilities)
 
     def examples_of(self, x: Any) -> list[Sentence]:
         """Returns texts, or lists of words, as sentences, each a document of its own."""
@@ -163,6 +186,12 @@ class NerTask(Task[Sentence, NerAnswer]):
     def score(self, examples: Sequence[Sentence], answers: Sequence[NerAnswer]) -> dict[str, float]:
         """Returns the metrics of `entity_scores`."""
         return entity_scores([sentence.tags for sentence in examples], [answer.tags for answer in answers])
+
+    def example_scores(self, examples: Sequence[Sentence], answers: Sequence[NerAnswer]) -> dict[str, ExampleScores]:
+        """Returns the counts of correct, predicted and gold entities of each sentence."""
+        spans = [(set(entities(s.tags)), set(entities(a.tags))) for s, a in zip(examples, answers, strict=True)]
+        counts = [(len(gold & predicted), len(predicted), len(gold)) for gold, predicted in spans]
+        return {"f1": f1_scores(*zip(*counts, strict=True))}
 
     def score_details(self, examples: Sequence[Sentence], answers: Sequence[NerAnswer]) -> Scored:
         """Returns gold and predicted entities of each sentence as spans; `right` is the F1 of the sentence."""

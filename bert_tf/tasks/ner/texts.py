@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -26,12 +26,14 @@ class NerAnswer:
     """The tag of each word in the scheme of the task.
 
     `classes` are the tags that the model predicts, before they are converted to the scheme, and `probabilities` their
-    probabilities; both are () if the tags were read from a file.
+    probabilities; both are () if the tags were read from a file. `distributions` has the probability of each class,
+    float32 (words, classes), for ensembles.
     """
 
     tags: tuple[str, ...]
     classes: tuple[str, ...] = ()
     probabilities: tuple[float, ...] = ()
+    distributions: np.ndarray | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True)

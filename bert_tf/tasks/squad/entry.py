@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bert_tf.config import existing
+from bert_tf.config import TrainingConfig, existing
 from bert_tf.tasks.entry import TaskEntry, TaskFiles
 
 if TYPE_CHECKING:
@@ -80,10 +80,18 @@ class Squad2Entry(SquadEntry):
 
 
 ENTRIES = (
-    SquadEntry("squad1", "extractive question answering, SQuAD 1.1", "bert_tf.tasks.squad.task:Squad1Task"),
+    SquadEntry(
+        "squad1",
+        "extractive question answering, SQuAD 1.1",
+        "bert_tf.tasks.squad.task:Squad1Task",
+        # arXiv 1810.04805, section 4.2.
+        recipe=TrainingConfig(learning_rate=5e-5, batch_size=32, epochs=3),
+    ),
     Squad2Entry(
         "squad2",
         "extractive question answering with unanswerable questions, SQuAD 2.0",
         "bert_tf.tasks.squad.task:Squad2Task",
+        # arXiv 1810.04805, section 4.3.
+        recipe=TrainingConfig(learning_rate=5e-5, batch_size=48, epochs=2),
     ),
 )

@@ -10,12 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from bert_tf.config.base import parse_json
 from bert_tf.config.files import staged_file
 from bert_tf.tasks.input_errors import InputErrors
-
-# Characters of a context shown in a message.
-_SHOWN = 40
+from bert_tf.tasks.json_files import SHOWN, FieldError, list_field, read_json_object, shown, text_field
 
 
 @dataclass(frozen=True)
@@ -41,32 +38,6 @@ class SquadExample:
     answers: tuple[GoldSpan, ...] = ()
 
 
-class _FaultError(Exception):
-    """An error in a paragraph or a question."""
-
-
-def read_json_object(path: Path) -> dict[str, Any]:
-    """Reads a JSON object from a UTF-8 file. Raises ValueError for other contents, and duplicate names in an object."""
-
-    def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        content = dict(pairs)
-        if len(content) < len(pairs):
-            names = [name for name, _ in pairs]
-            double = next(name for name in names if names.count(name) > 1)
-            raise ValueError(f"names in an object must be unique. Received twice: {double!r}")
-        return content
-
-    try:
-        content = parse_json(path.read_bytes().decode("utf-8-sig"), object_pairs_hook=unique)
-    except UnicodeDecodeError as error:
-        raise ValueError(f"{path}: not UTF-8: {error}") from error
-    except ValueError as error:
-        raise ValueError(f"{path}: not JSON: {error}") from error
-    if not isinstance(content, dict):
-        raise ValueError(f"{path}: must hold a JSON object. Received: {type(content).__name__}")
-    return content
-
-
 def read_squad(
     path: Path, input_errors: InputErrors, labelled: bool, may_be_impossible: bool
 ) -> Iterator[SquadExample]:
@@ -78,25 +49,25 @@ def read_squad(
     """
     articles = read_json_object(path).get("data")
     if not isinstance(articles, list):
-        raise ValueError(f"{path}: must have a list `data`, as SQuAD's files do. Received: {_shown(articles)}")
+        raise ValueError(f"{path}: must have a list `data`, as SQuAD's files do. Received: {shown(articles)}")
     seen: set[str] = set()
     for place, paragraph in _paragraphs(path, articles, input_errors):
         try:
-            context, questions = _text(paragraph, "context"), _list(paragraph, "qas")
-        except _FaultError as fault:
+            context, questions = text_field(paragraph, "context"), list_field(paragraph, "qas")
+        except FieldError as fault:
             input_errors.add(place, str(fault))
             continue
         for number, question in enumerate(questions):
             at = f"{place}.qas[{number}]"
             try:
-                name = _text(question, "id")
+                name = text_field(question, "id")
                 at = f"{path}: id {name}"
                 if name in seen:
-                    raise _FaultError("`id` must be unique in the file; it occurs a second time.")
+                    raise FieldError("`id` must be unique in the file; it occurs a second time.")
                 seen.add(name)
                 answers = _answers(question, context, may_be_impossible) if labelled else ()
-                yield SquadExample(at, name, _text(question, "question"), context, answers)
-            except _FaultError as fault:
+                yield SquadExample(at, name, text_field(question, "question"), context, answers)
+            except FieldError as fault:
                 input_errors.add(at, str(fault))
 
 
@@ -105,9 +76,9 @@ def _paragraphs(path: Path, articles: list[Any], input_errors: InputErrors) -> I
     for number, article in enumerate(articles):
         place = f"{path}: data[{number}]"
         try:
-            for index, paragraph in enumerate(_list(article, "paragraphs")):
+            for index, paragraph in enumerate(list_field(article, "paragraphs")):
                 yield f"{place}.paragraphs[{index}]", paragraph
-        except _FaultError as fault:
+        except FieldError as fault:
             input_errors.add(place, str(fault))
 
 
@@ -115,28 +86,28 @@ def _answers(question: Mapping[str, Any], context: str, may_be_impossible: bool)
     """Returns the gold answers with their offsets, duplicates included, as in the official scripts."""
     impossible = question.get("is_impossible")
     if not isinstance(impossible, bool | None):
-        raise _FaultError(f"`is_impossible` must be true or false. Received: {_shown(impossible)}")
+        raise FieldError(f"`is_impossible` must be true or false. Received: {shown(impossible)}")
     if impossible and not may_be_impossible:
-        raise _FaultError(
+        raise FieldError(
             "`is_impossible` is true, but squad1 requires an answer to every question. Use the task `squad2`."
         )
     answers = question.get("answers", [])
     if not isinstance(answers, list):
-        raise _FaultError(f"`answers` must be a list. Received: {_shown(answers)}")
+        raise FieldError(f"`answers` must be a list. Received: {shown(answers)}")
     if impossible and answers:
-        raise _FaultError(f"`is_impossible` is true, but there are `answers`. Received: {_shown(answers[0])}")
+        raise FieldError(f"`is_impossible` is true, but there are `answers`. Received: {shown(answers[0])}")
     if not impossible and not answers:
         rule = ", or be marked `is_impossible`" if may_be_impossible else ""
-        raise _FaultError(f"a labelled question must have `answers`{rule}. Received: none")
+        raise FieldError(f"a labelled question must have `answers`{rule}. Received: none")
     return tuple(_aligned(answer, context) for answer in answers)
 
 
 def _aligned(answer: Any, context: str) -> GoldSpan:
     """Returns an answer with its offsets in the context; runs of white space match each other."""
-    text = _text(answer, "text")
+    text = text_field(answer, "text")
     start = answer.get("answer_start")
     if not isinstance(start, int) or isinstance(start, bool):
-        raise _FaultError(f"`answer_start` must be an integer. Received: {_shown(start)}")
+        raise FieldError(f"`answer_start` must be an integer. Received: {shown(start)}")
     if start >= 0 and context.startswith(text, start):
         return GoldSpan(text, start, start + len(text))
     loose = re.compile(r"\s*(" + r"\s+".join(map(re.escape, text.split())) + ")")
@@ -145,36 +116,11 @@ def _aligned(answer: Any, context: str) -> GoldSpan:
         return GoldSpan(text, *match.span(1))
     offset = context.find(text)
     location = f"is at character {offset}" if offset >= 0 else "is not in the context at all"
-    received = context[start : start + min(len(text), _SHOWN)] if start >= 0 else ""
-    raise _FaultError(
-        f"the context must have the answer {_shown(text)} at its `answer_start`, {start}; the answer {location}. "
+    received = context[start : start + min(len(text), SHOWN)] if start >= 0 else ""
+    raise FieldError(
+        f"the context must have the answer {shown(text)} at its `answer_start`, {start}; the answer {location}. "
         f"Received: {received!r}"
     )
-
-
-def _text(entry: Any, name: str) -> str:
-    value = _object(entry).get(name)
-    if not isinstance(value, str) or not value.strip():
-        raise _FaultError(f"`{name}` must be a non-empty string. Received: {_shown(value)}")
-    return value
-
-
-def _list(entry: Any, name: str) -> list[Any]:
-    value = _object(entry).get(name)
-    if not isinstance(value, list):
-        raise _FaultError(f"`{name}` must be a list. Received: {_shown(value)}")
-    return value
-
-
-def _object(entry: Any) -> Mapping[str, Any]:
-    if not isinstance(entry, dict):
-        raise _FaultError(f"must be an object. Received: {_shown(entry)}")
-    return entry
-
-
-def _shown(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) <= 2 * _SHOWN else f"{text[: 2 * _SHOWN]}..."
 
 
 def read_null_odds(path: Path, ids: Sequence[str]) -> dict[str, float]:

@@ -11,7 +11,9 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-_ARTICLES = re.compile(r"\b(a|an|the)\b")
+ARTICLES = re.compile(r"\b(a|an|the)\b")
+"""English articles, which the official scripts remove from answers."""
+
 _NO_PUNCTUATION = str.maketrans("", "", string.punctuation)
 
 
@@ -37,13 +39,13 @@ class BestThreshold:
 
 def normalized(answer: str) -> str:
     """Normalizes an answer: lower case, no ASCII punctuation, no English articles, single spaces between words."""
-    return " ".join(_ARTICLES.sub(" ", answer.lower().translate(_NO_PUNCTUATION)).split())
+    return " ".join(ARTICLES.sub(" ", answer.lower().translate(_NO_PUNCTUATION)).split())
 
 
 def points_v1(golds: Sequence[str], predicted: str) -> Points:
     """Returns the points of evaluate-v1.1.py for one or more gold answers."""
     pairs = [(normalized(gold), normalized(predicted)) for gold in golds]
-    return Points(max(float(gold == answer) for gold, answer in pairs), max(_overlap(*pair) for pair in pairs))
+    return Points(max(float(gold == answer) for gold, answer in pairs), max(word_f1(*pair) for pair in pairs))
 
 
 def points_v2(golds: Sequence[str], predicted: str) -> Points:
@@ -51,7 +53,7 @@ def points_v2(golds: Sequence[str], predicted: str) -> Points:
     wanted = [gold for gold in map(normalized, golds) if gold] or [""]
     answer = normalized(predicted)
     # If one side has no words, the other must have none.
-    overlaps = [_overlap(gold, answer) if gold and answer else float(gold == answer) for gold in wanted]
+    overlaps = [word_f1(gold, answer) if gold and answer else float(gold == answer) for gold in wanted]
     return Points(max(float(gold == answer) for gold in wanted), max(overlaps))
 
 
@@ -120,8 +122,8 @@ def best_threshold(
     return BestThreshold(100.0 * best / len(ids), threshold, keeps_any)
 
 
-def _overlap(gold: str, answer: str) -> float:
-    """Returns the word F1 of two normalized answers."""
+def word_f1(gold: str, answer: str) -> float:
+    """Returns the F1 of the words of two normalized answers."""
     gold_words, words = gold.split(), answer.split()
     shared = (Counter(words) & Counter(gold_words)).total()
     if not shared:

@@ -14,11 +14,13 @@ import keras
 from bert_tf.models import BertBackbone, BertSpanPredictor
 from bert_tf.reports.tasks.scored import Scored, ScoredSpans, Span
 from bert_tf.tasks.base import Task, pairs_of
+from bert_tf.tasks.example_scores import ExampleScores, mean_scores
 from bert_tf.tasks.input_errors import InputErrors
+from bert_tf.tasks.json_files import read_json_object
 from bert_tf.tasks.predictions import AnswerPrediction
 from bert_tf.tasks.rows import Arrays, EncodedRows
 from bert_tf.tasks.squad.answers import SquadAnswer, average, find_answers
-from bert_tf.tasks.squad.files import SquadExample, json_object_writer, read_json_object, read_squad
+from bert_tf.tasks.squad.files import SquadExample, json_object_writer, read_squad
 from bert_tf.tasks.squad.metric import Points, best_threshold, metrics_v1, metrics_v2, points_v1, points_v2
 from bert_tf.tasks.squad.windows import Windows, make_windows
 from bert_tf.text import columns
@@ -135,6 +137,13 @@ class Squad1Task(Task[SquadExample, SquadAnswer]):
     def score(self, examples: Sequence[SquadExample], answers: Sequence[SquadAnswer]) -> dict[str, float]:
         """Returns `exact` and `f1` of evaluate-v1.1.py, in percent, and `missing` if predictions are missing."""
         return metrics_v1(self.all_points(examples, answers)) | missing(examples, answers)
+
+    def example_scores(
+        self, examples: Sequence[SquadExample], answers: Sequence[SquadAnswer]
+    ) -> dict[str, ExampleScores]:
+        """Returns the points of each question; 0 without a prediction."""
+        points = [Points(0.0, 0.0) if point is None else point for point in self.all_points(examples, answers)]
+        return {name: mean_scores([100 * getattr(point, name) for point in points]) for name in ("exact", "f1")}
 
     def score_details(self, examples: Sequence[SquadExample], answers: Sequence[SquadAnswer]) -> Scored:
         """Returns predicted and gold spans of the contexts; `right` is the F1."""

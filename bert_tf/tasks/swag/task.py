@@ -17,6 +17,7 @@ from bert_tf.models import BertBackbone, BertMultipleChoice
 from bert_tf.reports.tasks.scored import Scored, ScoredLabel, ScoredLabels
 from bert_tf.tasks.base import Task, pairs_of
 from bert_tf.tasks.classify.rows import TextExample, text_rows
+from bert_tf.tasks.example_scores import ExampleScores, mean_scores
 from bert_tf.tasks.input_errors import InputErrors
 from bert_tf.tasks.predictions import ChoicePrediction, check_unranked
 from bert_tf.tasks.rows import Arrays, EncodedRows
@@ -92,6 +93,13 @@ class SwagTask(Task[ChoiceExample, ChoiceAnswer]):
         check_unranked(self.name, top_k)
         return [{"choice": answer.choice, "probabilities": list(answer.probabilities)} for answer in answers]
 
+    def check_member(self, other: Self) -> None:
+        """Raises ValueError for another number of choices."""
+        if self.choices and other.choices and other.choices != self.choices:
+            raise ValueError(
+                f"an ensemble must have the same number of choices, {self.choices}. Received: {other.choices}"
+            )
+
     def averaged(self, tasks: Sequence[Self], answers: Sequence[Sequence[ChoiceAnswer]]) -> list[ChoiceAnswer]:
         """Returns the choices of the largest mean probability over all models."""
         means = np.mean([[answer.probabilities for answer in of_model] for of_model in answers], axis=0)
@@ -110,6 +118,13 @@ class SwagTask(Task[ChoiceExample, ChoiceAnswer]):
         """Returns the accuracy."""
         correct = sum(answer.choice == example.label for example, answer in zip(examples, answers, strict=True))
         return {"accuracy": correct / len(examples)}
+
+    def example_scores(
+        self, examples: Sequence[ChoiceExample], answers: Sequence[ChoiceAnswer]
+    ) -> dict[str, ExampleScores]:
+        """Returns the correctness of each choice."""
+        pairs = zip(examples, answers, strict=True)
+        return {"accuracy": mean_scores([float(answer.choice == example.label) for example, answer in pairs])}
 
     def score_details(self, examples: Sequence[ChoiceExample], answers: Sequence[ChoiceAnswer]) -> Scored:
         """Returns the probabilities of the endings, labelled by their columns."""

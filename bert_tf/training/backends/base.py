@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
@@ -13,7 +13,8 @@ import keras
 import numpy as np
 
 from bert_tf.config import TrainingConfig
-from bert_tf.data.input.dataset import Dataset
+from bert_tf.data.input.dataset import ALL_ROWS, Dataset, RowShare
+from bert_tf.training.distributed.collectives import Workers
 from bert_tf.training.losses import TrainingModel
 
 # Most distinct row counts of packed batches if each is compiled.
@@ -26,11 +27,14 @@ _POLICIES = {"float32": "float32", "bfloat16": "mixed_bfloat16", "float16": "mix
 class Backend(ABC):
     """A training backend, used by one run."""
 
-    is_chief: bool = True
-    """True in the process of the run that writes files."""
+    workers: Workers | None = None
+    """The processes of the run; None for one process."""
 
     training_model: type[TrainingModel]
     """Class of the training models."""
+
+    free_settings: Collection[str] = ()
+    """Settings that do not change the steps, so that a run may be resumed with others."""
 
     compiles_each_shape: bool = False
     """True if each new batch shape is compiled."""
@@ -46,13 +50,23 @@ class Backend(ABC):
         do not answer.
         """
 
+    @property
+    def is_chief(self) -> bool:
+        """True in the process of the run that writes files."""
+        return self.workers is None or self.workers.is_chief
+
+    @property
+    def share(self) -> RowShare:
+        """Rows of each global batch that this process reads."""
+        return self.workers.share if self.workers else ALL_ROWS
+
     def run_scope(self) -> AbstractContextManager[None]:
         """Enters the scope in which the model is trained and evaluated."""
         return nullcontext()
 
     @abstractmethod
     def batches(self, dataset: Dataset) -> Any:
-        """Returns a dataset of global batches in the form that `fit` and `evaluate` take."""
+        """Returns a dataset of this process's rows of each batch in the form that `fit` and `evaluate` take."""
 
     @abstractmethod
     def compile_predict(self, model: keras.Model) -> Model:
@@ -66,14 +80,15 @@ class Backend(ABC):
     @property
     @abstractmethod
     def num_replicas(self) -> int:
-        """Number of copies of the model; each takes an equal share of a batch's rows."""
+        """Number of copies of the model in all processes; each takes an equal share of a batch's rows."""
 
     def rows_multiple(self, config: TrainingConfig) -> int:
-        """Returns the required or preferred multiple for the number of rows of a packed batch."""
-        least = self.num_replicas * config.accumulate
+        """Returns the required or preferred multiple for this process's number of rows of a packed batch."""
+        workers = self.share.count
+        least = self.num_replicas // workers * config.accumulate
         if not self.compiles_each_shape:
             return least
-        return least * max(1, math.ceil(config.batch_size / (least * _MOST_SHAPES)))
+        return least * max(1, math.ceil(config.batch_size / (workers * least * _MOST_SHAPES)))
 
     @abstractmethod
     def uses_xla(self, config: TrainingConfig) -> bool:
@@ -85,10 +100,17 @@ class Backend(ABC):
 
     def any_worker(self) -> Callable[[bool], bool] | None:
         """Returns a function that computes a logical OR over all workers; None for a run of one process."""
-        return None
+        return self.workers.any_worker if self.workers else None
 
-    def check_same_step(self, step: int) -> None:  # noqa: B027 one process agrees with itself
+    def check_same_run(self, facts: Mapping[str, Any]) -> None:
+        """Raises TrainingError if workers differ in code, libraries, data or settings; `facts` are JSON values."""
+        if self.workers:
+            self.workers.check_same_run(facts)
+
+    def check_same_step(self, step: int) -> None:
         """Raises TrainingError if workers read different checkpoints, as happens without a common file system."""
+        if self.workers:
+            self.workers.check_same_step(step)
 
     def raise_on_lost_worker(self, step: Callable[[], int]) -> AbstractContextManager[None]:
         """Raises TrainingError if another worker has ended; `step` returns the finished steps."""

@@ -8,8 +8,10 @@ variables.
 from __future__ import annotations
 
 import contextlib
+import functools
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from typing import Any
 
 import jax
@@ -20,6 +22,7 @@ import numpy as np
 from bert_tf.config import ConfigError, TrainingConfig
 from bert_tf.data.input.dataset import Batches, Dataset
 from bert_tf.training.backends.base import Backend, Model
+from bert_tf.training.distributed.jax_processes import JaxWorkers, start_processes
 from bert_tf.training.losses import INPUT_WAIT, LOSS, TrainingModel
 from bert_tf.training.validation import check_batch
 
@@ -133,34 +136,68 @@ class JaxTrainingModel(TrainingModel):
 
 
 class JaxBackend(Backend):
-    """JAX on one device, or on several local devices with Keras data parallelism."""
+    """JAX on one device, or on the devices of one or several processes with Keras data parallelism."""
 
     compiles_each_shape = True
     most_widths = 4
     training_model = JaxTrainingModel
+    # Dropout masks are those of the global batch, whichever devices hold its rows.
+    free_settings = ("training.strategy", "training.num_replicas")
+    workers: JaxWorkers | None = None
 
     def __init__(self) -> None:
         self._distribution: keras.distribution.Distribution | None = None
+        self._rows_differ = False
 
     @contextlib.contextmanager
     def build_scope(self, config: TrainingConfig) -> Iterator[None]:
-        """Enters the scope of the devices; `mirrored` takes `num_replicas` of them, or all."""
-        devices = _replica_devices(config.num_replicas) if config.strategy == "mirrored" else []
-        check_batch(config, max(1, len(devices)))
-        if devices:
-            self._distribution = keras.distribution.DataParallel(devices=devices)
+        """Enters the scope of the devices.
+
+        `mirrored` takes `num_replicas` devices of this process, or all; `multi_worker` those of all processes.
+        """
+        if config.strategy == "multi_worker":
+            self.workers = start_processes(config)
+        with self._left_on_error():
+            devices = [] if config.strategy == "none" else _replica_devices(config.num_replicas)
+            check_batch(config, max(1, len(devices)))
+            if devices:
+                # Each process passes its own rows.
+                self._distribution = keras.distribution.DataParallel(devices=devices, auto_shard_dataset=False)
+            self._rows_differ = config.padding == "pack" and self.workers is not None
         with self.run_scope():
             yield
 
     @contextlib.contextmanager
     def run_scope(self) -> Iterator[None]:
         """Enters the scope of the devices again."""
-        with self._distribution.scope() if self._distribution else contextlib.nullcontext():
+        with (
+            self._left_on_error(),
+            self._distribution.scope() if self._distribution else contextlib.nullcontext(),
+        ):
             yield
 
+    def _left_on_error(self) -> AbstractContextManager[None]:
+        return self.workers.leave_on_error() if self.workers else contextlib.nullcontext()
+
+    def raise_on_lost_worker(self, step: Callable[[], int]) -> AbstractContextManager[None]:
+        """Raises TrainingError if another worker has ended."""
+        return self.workers.raise_on_lost_worker(step) if self.workers else contextlib.nullcontext()
+
     def batches(self, dataset: Dataset) -> Any:
-        """Returns a tf.data dataset unchanged, and any other dataset as the generator that Keras requires."""
+        """Returns a tf.data dataset unchanged, and any other dataset as the generator that Keras requires.
+
+        Packed batches of several processes get as many rows as the largest of them, because JAX joins equal shares.
+        """
+        if self.workers and self._rows_differ:
+            return self._with_equal_rows(dataset, self.workers)
         return (batch for batch in dataset) if isinstance(dataset, Batches) else dataset
+
+    def _with_equal_rows(self, dataset: Dataset, workers: JaxWorkers) -> Iterator[Any]:
+        for batch in dataset:
+            arrays = jax.tree.map(np.asarray, batch)
+            rows = len(jax.tree.leaves(arrays)[0])
+            missing = int(workers.gather([rows]).max()) - rows
+            yield jax.tree.map(functools.partial(_with_empty_rows, count=missing), arrays)
 
     def compile_predict(self, model: keras.Model) -> Model:
         """Returns the compiled model; each batch shape is compiled once."""
@@ -196,13 +233,19 @@ class JaxBackend(Backend):
 
 
 def _replica_devices(num_replicas: int) -> list[str]:
-    devices = keras.distribution.list_devices(jax.default_backend())
+    # By process: each process holds adjacent rows of a batch.
+    ordered = sorted(jax.devices(), key=lambda device: (device.process_index, device.id))
+    devices = [f"{device.platform}:{device.id}" for device in ordered]
     if num_replicas > len(devices):
         raise ConfigError(
             f"`training.num_replicas` must not exceed the number of devices that JAX sees. "
             f"Received: {num_replicas} and {len(devices)}"
         )
     return devices[: num_replicas or len(devices)]
+
+
+def _with_empty_rows(values: np.ndarray, count: int) -> np.ndarray:
+    return np.pad(values, [(0, count), *[(0, 0)] * (values.ndim - 1)])
 
 
 def _mapping(variables: Sequence[keras.Variable], values: Sequence[Any]) -> list[tuple[keras.Variable, Any]]:

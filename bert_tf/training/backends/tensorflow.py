@@ -20,7 +20,7 @@ from bert_tf.config import TrainingConfig
 from bert_tf.data.input.dataset import Dataset
 from bert_tf.training.backends.base import Backend, Model
 from bert_tf.training.distributed.strategies import strategy_scope
-from bert_tf.training.distributed.workers import Workers
+from bert_tf.training.distributed.workers import TensorFlowWorkers
 from bert_tf.training.losses import INPUT_WAIT, LOSS, TrainingModel
 from bert_tf.training.optim.optimizers import dense
 
@@ -147,10 +147,10 @@ class TensorFlowBackend(Backend):
     """TensorFlow under a `tf.distribute` strategy."""
 
     training_model = TensorFlowTrainingModel
+    workers: TensorFlowWorkers | None = None
 
     def __init__(self) -> None:
         self._strategy = tf.distribute.get_strategy()
-        self._workers: Workers | None = None
 
     @contextlib.contextmanager
     def build_scope(self, config: TrainingConfig) -> Iterator[None]:
@@ -158,8 +158,7 @@ class TensorFlowBackend(Backend):
         with strategy_scope(config) as strategy:
             self._strategy = strategy
             if isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy):
-                self._workers = Workers(strategy)
-                self.is_chief = self._workers.is_chief
+                self.workers = TensorFlowWorkers(strategy)
             if self.uses_xla(config):
                 self.compiles_each_shape, self.most_widths = True, _MOST_COMPILED_WIDTHS
             yield
@@ -170,8 +169,8 @@ class TensorFlowBackend(Backend):
         return config.jit_compile == "true" or (config.jit_compile == "auto" and has_gpu)
 
     def batches(self, dataset: Dataset) -> Any:
-        """Returns the dataset, distributed over the workers if there are several."""
-        return self._workers.own_rows(dataset) if self._workers else dataset
+        """Returns the dataset, divided among the replicas of this worker if there are several workers."""
+        return self.workers.distributed(dataset) if self.workers else dataset
 
     def compile_predict(self, model: keras.Model) -> Model:
         """Returns the model as a graph that takes batches of any size."""
@@ -184,26 +183,14 @@ class TensorFlowBackend(Backend):
 
     @property
     def num_devices(self) -> int:
-        """Number of GPUs that TensorFlow sees, at least 1."""
-        return max(1, len(tf.config.list_logical_devices("GPU")))
+        """Number of GPUs that TensorFlow sees in all processes, at least 1 in each."""
+        return self.share.count * max(1, len(tf.config.list_logical_devices("GPU")))
 
     @property
     def num_replicas(self) -> int:
         """Number of replicas in all processes."""
         return self._strategy.num_replicas_in_sync
 
-    def any_worker(self) -> Callable[[bool], bool] | None:
-        """Returns the logical OR over all workers, None for a run of one process."""
-        if self._workers is None:
-            return None
-        gather = self._workers.gather()
-        return lambda vote: any(gather(int(vote)))
-
-    def check_same_step(self, step: int) -> None:
-        """Checks that all workers resume after the same step."""
-        if self._workers:
-            self._workers.check_same_step(step)
-
     def raise_on_lost_worker(self, step: Callable[[], int]) -> AbstractContextManager[None]:
         """Raises TrainingError if another worker has ended."""
-        return self._workers.raise_on_lost_worker(step) if self._workers else nullcontext()
+        return self.workers.raise_on_lost_worker(step) if self.workers else nullcontext()

@@ -19,6 +19,8 @@ from bert_tf.config import ConfigError
 from bert_tf.training.loop.checkpoints import TrainingError
 
 VARIABLE = "TF_CONFIG"
+# Address of the first process, number of processes, and number of this process, for the Keras backend jax.
+JAX_VARIABLES = ("JAX_COORDINATOR_ADDRESS", "JAX_NUM_PROCESSES", "JAX_PROCESS_ID")
 # Seconds between attempts, and the time-out of one: a host that drops packets never answers.
 _PAUSE, _ATTEMPT = 0.2, 2.0
 
@@ -57,23 +59,27 @@ class Cluster:
 
 
 @contextlib.contextmanager
-def rendezvous(cluster: Cluster, seconds: float) -> Iterator[None]:
-    """Waits `seconds` until every worker answers at its address; the block starts TensorFlow's own server there.
+def rendezvous(cluster: Cluster, seconds: float, serves: bool = True) -> Iterator[None]:
+    """Waits `seconds` until every worker answers at its address; the block starts the framework's own server there.
 
     TensorFlow 2.21 waits an hour for a missing worker, does not name it, and handles SIGTERM itself meanwhile and
     afterwards. Here a worker listens at its address until it has reached all others. Workers that start later reach
-    TensorFlow's server at the same address. Python's SIGTERM handler is restored at the end of the block. Raises
-    TrainingError with the addresses that do not answer, or if this worker's address is in use.
+    the framework's server at the same address. If the block `serves` nothing there, as that of JAX in all processes but
+    the first one, the worker listens until the end of the block. Python's SIGTERM handler is restored at the end of the
+    block. Raises TrainingError with the addresses that do not answer, or if this worker's address is in use.
     """
     others = [address for index, address in enumerate(cluster.workers) if index != cluster.index]
-    with _listening(cluster.workers[cluster.index]):
+    with contextlib.ExitStack() as listening:
+        listening.enter_context(_listening(cluster.workers[cluster.index]))
         missing = _wait_for(others, seconds)
-    if missing:
-        raise TrainingError(
-            f"no answer from {', '.join(missing)} within {seconds:g} seconds (`training.worker_timeout`). "
-            f"Start the same command on every worker that TF_CONFIG names."
-        )
-    yield
+        if missing:
+            raise TrainingError(
+                f"no answer from {', '.join(missing)} within {seconds:g} seconds (`training.worker_timeout`). "
+                f"Start the same command on every worker that TF_CONFIG names."
+            )
+        if serves:
+            listening.close()
+        yield
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGTERM, signal.getsignal(signal.SIGTERM))
 

@@ -8,14 +8,18 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from bert_tf.config import BertConfig
+from bert_tf.config.training import OBJECTIVES
 from bert_tf.data.input.dataset import Batch
-from bert_tf.data.schema import MLM_LOGITS, NSP_LOGITS
 from bert_tf.text.vocabulary import Vocabulary
 from bert_tf.training.evaluation.mask_samples import FilledExample, Model, fill_masks
+
+if TYPE_CHECKING:
+    from bert_tf.training.losses import Objective
 
 # arXiv 1810.04805, Table 6: (layers, width, heads) to the perplexity of masked pieces on held-out training data.
 _PERPLEXITIES = {
@@ -81,14 +85,14 @@ class EvaluationContext:
         return Evaluation(figures, Baseline(chance, published, source, remarks), filled)
 
 
-def chance_figures(batches: Iterable[Batch]) -> dict[str, float]:
+def chance_figures(batches: Iterable[Batch], objective: Objective) -> dict[str, float]:
     """Returns the metrics of the best constant guess on (inputs, targets, weights), named as in an evaluation.
 
-    For masked pieces the guess is one distribution for all positions: that of the pieces to predict. For next sentences
+    For word pieces the guess is one distribution for all positions: that of the pieces to predict. For next sentences
     it is the shares of the two labels. The guess is fitted to the evaluated data, so it is hard to beat on small data.
     Losses are in nats; the metrics of an output whose weights are all 0 are left out.
     """
-    totals: dict[str, np.ndarray] = {MLM_LOGITS: np.zeros(0), NSP_LOGITS: np.zeros(0)}
+    totals: dict[str, np.ndarray] = {output: np.zeros(0) for output in objective.outputs}
     for _, targets, weights in batches:
         for output, total in totals.items():
             counts = np.bincount(np.ravel(targets[output]), np.ravel(weights[output]), minlength=len(total))
@@ -96,15 +100,15 @@ def chance_figures(batches: Iterable[Batch]) -> dict[str, float]:
             totals[output] = counts
     metrics: dict[str, float] = {}
     losses = []
-    for prefix, output in (("mlm", MLM_LOGITS), ("nsp", NSP_LOGITS)):
+    for output, prefix in objective.outputs.items():
         counts = totals[output][totals[output] > 0]
         if len(counts):
             shares = counts / counts.sum()
-            losses.append(float(-(shares * np.log(shares)).sum()))
-            metrics[f"{prefix}_loss"] = losses[-1]
-            metrics[f"{prefix}_accuracy"] = float(shares.max())
-    if "mlm_loss" in metrics:
-        metrics["mlm_perplexity"] = math.exp(metrics["mlm_loss"])
+            loss = float(-(shares * np.log(shares)).sum())
+            losses.append(loss * objective.factor_of(output))
+            metrics |= {f"{prefix}_loss": loss, f"{prefix}_accuracy": float(shares.max())}
+            if prefix in OBJECTIVES:
+                metrics[f"{prefix}_perplexity"] = math.exp(loss)
     return metrics | ({"loss": sum(losses)} if losses else {})
 
 
@@ -127,11 +131,13 @@ def remarks_on(
 ) -> tuple[str, ...]:
     """Returns remarks on metrics outside the expected range; before the end of the warm-up, chance is expected."""
     remarks = []
-    if warmed_up and _is_no_better("mlm", figures, chance):
-        remarks.append(
-            "masked pieces: no better than always guessing the most frequent piece "
-            f"({figures['mlm_accuracy']:.2%} right against {chance['mlm_accuracy']:.2%})"
-        )
+    for prefix, pieces in (("mlm", "masked pieces"), ("causal_lm", "next pieces")):
+        if warmed_up and _is_no_better(prefix, figures, chance):
+            right, guessed = (metrics[f"{prefix}_accuracy"] for metrics in (figures, chance))
+            remarks.append(
+                f"{pieces}: no better than always guessing the most frequent piece "
+                f"({right:.2%} right against {guessed:.2%})"
+            )
     if warmed_up and _is_no_better("nsp", figures, chance):
         remarks.append(
             "next sentences: no better than always predicting the same label "

@@ -9,11 +9,12 @@ from typing import Any
 
 import keras
 
+from bert_tf.config.training import OBJECTIVES
 from bert_tf.data.input.dataset import Dataset
 from bert_tf.data.schema import MASK_POSITIONS
 from bert_tf.training.backends import current_backend
 from bert_tf.training.loop.preemption import PreemptionHandler
-from bert_tf.training.losses import PRETRAINING, Objective, TrainingModel
+from bert_tf.training.losses import Objective, TrainingModel, pretraining_objective
 
 
 def early_stopping(history: Sequence[Mapping[str, float]], metric: str, patience: int) -> bool:
@@ -37,21 +38,23 @@ def evaluate(training: TrainingModel, dataset: Any, preemption: PreemptionHandle
         warnings.filterwarnings("ignore", message="Your input ran out of data")
         training.evaluate(dataset, verbose=0, callbacks=[watch])
     results = training.results()
-    if "mlm_loss" in results:
-        results["mlm_perplexity"] = math.exp(min(results["mlm_loss"], 700.0))
+    for name in OBJECTIVES:
+        if f"{name}_loss" in results:
+            results[f"{name}_perplexity"] = math.exp(min(results[f"{name}_loss"], 700.0))
     return results
 
 
-def evaluate_pretraining(model: keras.Model, dataset: Dataset) -> dict[str, float]:
+def evaluate_pretraining(model: keras.Model, dataset: Dataset, objective: str = "mlm") -> dict[str, float]:
     """Evaluates a pre-trained model.
 
     Args:
         model: returns `mlm_logits`, `nsp_logits` or both.
         dataset: finite batches (inputs, targets, weights).
+        objective: language model of these batches, `mlm` or `causal_lm` (see `pretraining_dataset`).
 
     Returns:
         `loss`, `mlm_loss` (nats), `mlm_accuracy`, `mlm_perplexity`, `nsp_loss`, `nsp_accuracy`: weighted means over all
-        batches, for the outputs that the model has.
+        batches, for the outputs that the model has. For `causal_lm` the names begin with `causal_lm` instead of `mlm`.
 
     Example:
         >>> model = bert_tf.load_preset("runs/small").model
@@ -61,14 +64,15 @@ def evaluate_pretraining(model: keras.Model, dataset: Dataset) -> dict[str, floa
         ['loss', 'mlm_accuracy', 'mlm_loss', 'mlm_perplexity', 'nsp_accuracy', 'nsp_loss']
     """
     backend = current_backend()
-    training = backend.training_model(*_with_all_inputs(model))
+    training = backend.training_model(*_with_all_inputs(model, objective))
     training.compile()
     return evaluate(training, backend.batches(dataset), PreemptionHandler())
 
 
-def _with_all_inputs(model: keras.Model) -> tuple[keras.Model, Objective]:
+def _with_all_inputs(model: keras.Model, objective: str) -> tuple[keras.Model, Objective]:
     """Returns a pre-trained model with all inputs of pre-training, and the objective of the heads it has."""
-    outputs = {output: prefix for output, prefix in PRETRAINING.outputs.items() if output in model.output}
+    heads = pretraining_objective(objective).outputs
+    outputs = {output: prefix for output, prefix in heads.items() if output in model.output}
     if MASK_POSITIONS not in model.input:
         # Keras identifies inputs by their order: without this unused input the others would be mixed up.
         unused = keras.Input(shape=(None,), dtype="int32", name=MASK_POSITIONS)

@@ -17,7 +17,9 @@ from bert_tf.training.output import HISTORY_NAME, TENSORBOARD_NAME
 # TensorBoard's HParams tab shows the metrics of the folder that holds the settings of the run.
 _HELD_OUT = "validation"
 # Recorded, but not shown in the progress line.
-_UNSHOWN = frozenset({"mlm_loss", "nsp_loss", "gradient_norm", "seconds_per_step", "padding", "input_wait"})
+_UNSHOWN = frozenset(
+    {"mlm_loss", "causal_lm_loss", "nsp_loss", "gradient_norm", "seconds_per_step", "padding", "input_wait"}
+)
 
 
 class RunLog:

@@ -7,7 +7,7 @@ import logging
 import os
 import shutil
 import zipfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -81,7 +81,8 @@ class CheckpointStore:
     """Checkpoints of one run: `<directory>/step-00001000/` with one .npz per group and `state.json`.
 
     `groups` has variables by file name, in an order that is the same in every process. `run` has all settings that the
-    run depends on (nested dictionaries); checkpoints of other runs are refused.
+    run depends on (nested dictionaries); checkpoints of other runs are refused. The settings `free` may differ between
+    the run that wrote a checkpoint and this one, as `BOOKKEEPING` may.
     """
 
     def __init__(
@@ -90,8 +91,10 @@ class CheckpointStore:
         groups: Mapping[str, Sequence[keras.Variable]],
         run: Mapping[str, Any],
         writing: Writing | None = None,
+        free: Collection[str] = (),
     ) -> None:
         self.directory = directory
+        self._free = BOOKKEEPING.union(free)
         self._groups = groups
         # Through JSON, as in a stored checkpoint: tuples become lists on both sides.
         self._run = json.loads(json.dumps(flatten(run)))
@@ -213,7 +216,7 @@ class CheckpointStore:
         stored = state["run"]
         for field in sorted(self._run.keys() | stored.keys()):
             value = self._run.get(field)
-            if field not in BOOKKEEPING and value != stored.get(field):
+            if field not in self._free and value != stored.get(field):
                 raise ConfigError(
                     f"{path}: belongs to a run with another `{field}` ({stored.get(field)!r}). "
                     f"Received: {value!r}. Use the stored value or another output directory."

@@ -91,8 +91,9 @@ def test_left_to_right_model_with_span_masks_without_next_sentences(folder, tmp_
     inputs, _, weights = masked(data)
     assert not weights[NSP_LOGITS].any()
     assert not inputs[SEGMENT_IDS].any()
-    summary = pretrain(folder, data, tmp_path / "run", capsys, "model.attention=left_to_right")
-    assert "mlm_loss" in summary
+    settings = ("model.attention=left_to_right", "training.objective=causal_lm")
+    summary = pretrain(folder, data, tmp_path / "run", capsys, *settings)
+    assert "causal_lm_perplexity" in summary
     assert "nsp_loss" not in summary
     backbone = load_backbone(tmp_path / "run").model
     assert backbone.config.attention == "left_to_right"

@@ -18,6 +18,7 @@ from bert_tf.entry.quiet import import_tensorflow
 import_tensorflow()
 """
 FIT = """
+import pathlib
 import sys
 import keras
 import numpy as np
@@ -46,6 +47,29 @@ masked.fit(TEXTS, verbose=0)
 spans = bert_tf.BertSpanPredictor.from_preset(sys.argv[1])
 spans.fit((["a"] * 4, ["good film"] * 4), ["film"] * 4, verbose=0)
 assert spans.predict_answers((["a"], ["good film"]))[0] in "good film"
+"""
+FINETUNED = """
+import jax
+from bert_tf.training.backends import current_backend
+from bert_tf.training.backends.jax import JaxTrainingModel
+
+assert len(jax.devices()) == 2
+rows = [f"{label}\\t{text} {'fine ' * (3 * number % 29)}" for number, (label, text) in enumerate(zip(LABELS, TEXTS))]
+for name in ("train", "dev"):
+    pathlib.Path(f"{name}.tsv").write_text("\\n".join(["label\\ttext", *rows]))
+# Python runs the step once for each shape that JAX compiles.
+widths, step = [], JaxTrainingModel.train_step
+
+def traced(self, state, data):
+    widths.append(data[0]["token_ids"].shape[1])
+    return step(self, state, data)
+
+JaxTrainingModel.train_step = traced
+bert_tf.finetune_task(
+    bert_tf.task_class("classify")(), bert_tf.TaskFiles("train.tsv", "dev.tsv"), bert_tf.FinetuneInit(sys.argv[1]),
+    bert_tf.TrainingConfig(epochs=3, batch_size=4, strategy="mirrored"), "run",
+)
+assert 1 < len(widths) == len(set(widths)) <= current_backend().most_widths, widths
 """
 MIRRORED = """
 import tensorflow as tf
@@ -85,20 +109,23 @@ print(model.predict_labels(["good film", "bad film"]))
 """
 
 
-def run(program: str, *arguments: Path, backend: str = "tensorflow") -> str:
+def run(program: str, *arguments: Path, backend: str = "tensorflow", **variables: str) -> str:
     paths = [str(REPOSITORY), os.environ.get("PYTHONPATH", "")]
-    environment = os.environ | {"KERAS_BACKEND": backend, "PYTHONPATH": os.pathsep.join(paths)}
+    environment = os.environ | {"KERAS_BACKEND": backend, "PYTHONPATH": os.pathsep.join(paths)} | variables
     command = [sys.executable, "-c", START + program, *map(str, arguments)]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    folder = arguments[0].parent
+    done = subprocess.run(command, env=environment, cwd=folder, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     return done.stdout
 
 
-def test_fit_on_texts_with_jax_and_reload_in_a_new_process(tmp_path: Path) -> None:
+def test_fit_and_finetune_with_jax_and_reload_in_a_new_process(tmp_path: Path) -> None:
+    """Texts of many lengths are fine-tuned on two devices with a few compiled shapes."""
     if importlib.util.find_spec("jax") is None:
         pytest.skip("needs jax, which is not installed")
     preset = write_preset(tmp_path / "preset")
-    run(FIT + JAX, preset, tmp_path / "model.keras", backend="jax")
+    devices = {"XLA_FLAGS": "--xla_force_host_platform_device_count=2"}
+    run(FIT + JAX + FINETUNED, preset, tmp_path / "model.keras", backend="jax", **devices)
     assert run(LOADED, tmp_path / "model.keras").strip() == "['pos', 'neg']"
 
 

@@ -18,6 +18,7 @@ from bert_tf.data.tfrecord.shards import encode_dynamic, write_shard
 from bert_tf.pretraining.run import _Course, constant_guess_accuracy, held_out, phases_of, run_pretraining
 from bert_tf.text.vocabulary import SPECIAL_TOKENS, Vocabulary, save_vocabulary
 from bert_tf.training.evaluation.baselines import chance_figures
+from bert_tf.training.losses import PRETRAINING
 
 VOCABULARY = Vocabulary((*SPECIAL_TOKENS, *(f"w{number}" for number in range(45))))
 MODEL = BertConfig(len(VOCABULARY), 8, 1, 2, 16, max_sequence_length=32)
@@ -54,7 +55,7 @@ def data(tmp_path_factory):
 
 def course(data, training=TRAINING):
     run = RunConfig(MODEL, training)
-    return _Course(phases_of(data, run)[0], run)
+    return _Course(phases_of(data, run)[0], run, PRETRAINING)
 
 
 @pytest.mark.parametrize(("batch", "length"), [(0, 16), (3, 16), (4, 32), (7, 32)])
@@ -67,6 +68,11 @@ def test_first_validation_examples_of_the_same_length_are_shown(data, batch, len
     np.testing.assert_array_equal(targets[MLM_LOGITS], first_targets[MLM_LOGITS][:count])
 
 
+def test_an_evaluation_takes_as_many_rows_at_once_as_a_part_of_a_step(data):
+    sizes = [len(inputs[TOKEN_IDS]) for inputs, *_ in course(data, replace(TRAINING, accumulate=2)).held_out(0)]
+    assert {*sizes} == {2}
+
+
 def test_number_of_shown_examples_is_limited_by_the_data(data):
     _, _, weights = course(data, replace(TRAINING, show_examples=10_000)).shown(0)
     assert (weights[MLM_LOGITS].numpy().sum(axis=1) > 0).all()
@@ -77,7 +83,7 @@ def test_chance_baseline_uses_the_evaluated_batches(data, steps):
     one = course(data, replace(TRAINING, evaluate_steps=steps))
     for batch, length in ((0, 16), (7, 32)):
         batches = list(islice(held_out(data / length_folder(length), "validation", 4), steps or None))
-        assert one.chance(batch, lambda: False) == chance_figures(batches)
+        assert one.chance(batch, lambda: False) == chance_figures(batches, PRETRAINING)
     whole = constant_guess_accuracy(data / length_folder(32), "validation")
     assert (one.chance(7, lambda: False)["mlm_accuracy"] == whole) == (steps == 0)
 

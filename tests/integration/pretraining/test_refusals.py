@@ -96,6 +96,20 @@ def test_model_that_does_not_match_the_data_is_refused(folder, capsys, fields, m
             "`training.strategy` must be one of none, mirrored, multi_worker, tpu",
         ),
         (["model.attention=sideways"], "`attention` must be `bidirectional` or `left_to_right`"),
+        (["model.attention=left_to_right"], "Set training.objective=causal_lm"),
+        (["training.objective=causal_lm"], "Set model.attention=left_to_right"),
+        (["training.objective=causal_lm", "model.attention=left_to_right"], "Set training.nsp_weight=0"),
+        (
+            [
+                "training.objective=causal_lm",
+                "model.attention=left_to_right",
+                "training.nsp_weight=0",
+                "training.mask_share=1.0",
+            ],
+            "`training.mask_share` has no effect",
+        ),
+        (["training.nsp_weight=-1"], "`training.nsp_weight` must not be negative"),
+        (["training.objective=clm"], "`training.objective` must be one of mlm, causal_lm"),
         (["training.worker_timeout=0"], "`training.worker_timeout` must be positive. Received: 0"),
     ],
 )

@@ -116,6 +116,7 @@ def test_a_request_changes_the_models(models: Models, reload: Reload, tmp_path: 
         ("", "must name at least one model"),
         ("config { custom_model_config {} }", "custom_model_config is not supported"),
         ("config { model_config_list { config { name: 'n' base_path: 'n' } } }", "base_path must be absolute"),
+        ("config { model_config_list { config { name: 'n' base_path: 's3://x/n' } } }", "configured already"),
         ("config { model_config_list { config { name: 'n' base_path: '/n' } } } metric_names: 'x'", "metric_names"),
         ("config { model_config_list { config { name: 'n' base_path: '/n' logging_config {} } } }", "logging_config"),
     ],

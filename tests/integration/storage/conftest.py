@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from http import HTTPStatus
+from typing import Any
 
 import fsspec
 import pytest
+from gcp_storage_emulator.exceptions import NotFound
+from gcp_storage_emulator.handlers import objects
 from gcp_storage_emulator.server import create_server
 from moto.server import ThreadedMotoServer
 
@@ -29,6 +33,26 @@ def s3() -> Iterator[str]:
     server.stop()
 
 
+def _if_generation_matches(upload: Callable[..., Any]) -> Callable[..., Any]:
+    """Returns the emulator's upload with the condition `ifGenerationMatch`, which the emulator ignores."""
+
+    def conditional(request: Any, response: Any, storage: Any) -> Any:
+        wanted = request.query.get("ifGenerationMatch")
+        if wanted:
+            content = request.data
+            name = request.query["name"][0] if "name" in request.query else content["meta"]["name"]
+            try:
+                generation = storage.get_file_obj(request.params["bucket_name"], name)["generation"]
+            except NotFound:
+                generation = "0"
+            if wanted != [generation]:
+                response.status = HTTPStatus.PRECONDITION_FAILED
+                return None
+        return upload(request, response, storage)
+
+    return conditional
+
+
 @pytest.fixture(scope="session")
 def gcs() -> Iterator[str]:
     """The URL of an empty bucket of Google Cloud Storage."""
@@ -37,6 +61,8 @@ def gcs() -> Iterator[str]:
     port = server._api._httpd.server_address[1]
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("STORAGE_EMULATOR_HOST", f"http://127.0.0.1:{port}")
+        for name in ("_media_upload", "_multipart_upload"):
+            patch.setattr(objects, name, _if_generation_matches(getattr(objects, name)))
         yield "gs://bucket"
     server.stop()
 

@@ -10,7 +10,8 @@ import fsspec
 import pytest
 
 from bert_tf.cli import main
-from bert_tf.storage import Store, input_path
+from bert_tf.storage import Store, StoreError
+from bert_tf.storage.leases import Lease
 from bert_tf.training.loop.checkpoints import CheckpointStore
 from tests.support.training.data_directory import write_small_data
 
@@ -99,10 +100,14 @@ def test_from_data_to_a_served_model_on_s3(
     machine("server")
     from bert_tf.serving.models.batching import BatchingOptions
     from bert_tf.serving.models.loaded_version import LoadedVersion
+    from bert_tf.serving.models.manager import ModelManager
+    from bert_tf.serving.models.versions import model_at
 
-    folder = input_path(f"{s3}/models/texts", "model")
-    assert [path.name for path in folder.iterdir()] == ["2"]
-    assert LoadedVersion(folder / "2", BatchingOptions()).labels == ["a", "b"]
+    manager = ModelManager(
+        [model_at(f"{s3}/models/texts")], lambda name, folder: LoadedVersion(folder, BatchingOptions()), 0
+    )
+    with manager, manager.lease("texts") as served:
+        assert (served.version, served.labels) == (2, ["a", "b"])
 
 
 def test_pretraining_on_gcs(gcs: str, local: Path, weights: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -112,6 +117,24 @@ def test_pretraining_on_gcs(gcs: str, local: Path, weights: str, capsys: pytest.
     assert {"preset/config.json", "checkpoints/step-00000004/state.json", "report.html"} <= set(files)
 
 
+@pytest.mark.parametrize("scheme", ["s3", "gcs"])
+def test_a_lease_is_taken_over_by_one_writer(scheme: str, request: pytest.FixtureRequest) -> None:
+    store = Store(request.getfixturevalue(scheme))
+    first = store.write(".lease", b"first", create=True)
+    with pytest.raises(FileExistsError):
+        store.write(".lease", b"second", create=True)
+    second = store.write(".lease", b"second", replaces=first)
+    assert store.info(".lease") == second
+    with pytest.raises(FileExistsError):
+        store.write(".lease", b"third", replaces=first)
+    assert store.read(".lease") == b"second"
+    lease = Lease(store, "run", "token")
+    assert not lease.acquire() and lease._renew()
+    lease.release()
+    for name in (".lease", ".run.lease"):
+        store.delete(name)
+
+
 def test_faults_of_real_clients_are_named(
     s3: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -119,15 +142,13 @@ def test_faults_of_real_clients_are_named(
     assert "bucket 'nobody' does not exist" in capsys.readouterr().err
     assert main(["inspect", f"{s3}/nothing"]) == 1
     assert f"{s3}/nothing does not exist" in capsys.readouterr().err
-    Store(s3).write(".lease", b"first", create=True)
-    with pytest.raises(FileExistsError):
-        Store(s3).write(".lease", b"second", create=True)
-
+    with pytest.raises(StoreError, match="bucket 'nobody' does not exist"):
+        Store("s3://nobody").write("file", b"")
     with monkeypatch.context() as patch:
         # moto refuses keys of no account.
         patch.setattr("moto.settings.INITIAL_NO_AUTH_ACTION_COUNT", 0.0)
         assert main(["inspect", f"{s3}/data"]) == 1
-        assert "no permission" in capsys.readouterr().err
+        assert "no valid credentials (The AWS Access Key Id" in capsys.readouterr().err
     system = type(fsspec.filesystem("s3"))
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
         monkeypatch.delenv(name)

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import bert_tf
+from bert_tf.cli import main
 from bert_tf.config import ConfigError
 from bert_tf.export.inference import Predictor
 from bert_tf.export.signatures import signatures_of
@@ -169,15 +170,18 @@ def test_missing_texts_are_named(predictors: Any) -> None:
         predictors["classifier"].predict(["a", None])
 
 
-@pytest.mark.parametrize("kind", ["classifier", "regression", "spans", "choices"])
+@pytest.mark.parametrize("kind", ["classifier", "regression", "spans", "choices", "entities"])
 def test_an_ensemble_averages(kind: str, presets: Any, predictors: Any, tmp_path: Path) -> None:
+    """The second preset has other weights, and a cased vocabulary in another order."""
     preset = load_preset(presets[kind])
     for weight in preset.model.trainable_weights[-2:]:
         weight.assign(-0.5 * weight)
     task = preset.task if kind != "classifier" else preset.task | {"labels": preset.task["labels"][::-1]}
-    bert_tf.save_preset(preset.model, tmp_path / "other", preset.vocabulary, True, task=task)
+    vocabulary = bert_tf.Vocabulary((*preset.vocabulary.tokens[:5], *preset.vocabulary.tokens[:4:-1]))
+    bert_tf.save_preset(preset.model, tmp_path / "other", vocabulary, False, task=task)
     x = {"spans": (PAIRS, TEXTS), "choices": (TEXTS, CHOICES)}.get(kind, TEXTS)
     one, other = predictors[kind].predict(x), bert_tf.TaskPredictor(tmp_path / "other").predict(x)
+    assert one != other
     mean = bert_tf.Ensemble([presets[kind], tmp_path / "other"]).predict(x)
     for averaged, a, b in zip(mean, one, other, strict=True):
         if kind == "regression":
@@ -186,7 +190,29 @@ def test_an_ensemble_averages(kind: str, presets: Any, predictors: Any, tmp_path
             assert averaged["null_odds"] == pytest.approx((a["null_odds"] + b["null_odds"]) / 2)
         elif kind == "choices":
             np.testing.assert_allclose(averaged["probabilities"], np.mean([a["probabilities"], b["probabilities"]], 0))
+        elif kind == "entities":
+            assert averaged["words"] == a["words"] == b["words"]
+            # Tags that both models predict are those of the ensemble.
+            triples = zip(averaged["tags"], a["tags"], b["tags"], strict=True)
+            assert all(tag == first for tag, first, second in triples if first == second)
         else:
             expected = {name: (a["probabilities"][name] + b["probabilities"][name]) / 2 for name in a["probabilities"]}
             assert averaged["probabilities"] == pytest.approx(expected)
             assert averaged["label"] == max(expected, key=expected.__getitem__)
+
+
+def test_an_ensemble_predicts_files_on_the_command_line(presets: Any, predictors: Any, tmp_path: Path, capsys) -> None:
+    (tmp_path / "in.txt").write_text("\n\n".join("\n".join(text.split()) for text in TEXTS) + "\n")
+    predictors["entities"].predict_file(tmp_path / "in.txt", tmp_path / "one.txt")
+    entities = str(presets["entities"])
+    files = ["--input", str(tmp_path / "in.txt"), "--output", str(tmp_path / "all.txt")]
+    assert main(["predict", "--preset", entities, "--ensemble", entities, entities, *files]) == 0
+    assert (tmp_path / "all.txt").read_text() == (tmp_path / "one.txt").read_text()
+    assert main(["predict", "--preset", entities, "--ensemble", str(presets["regression"]), *files]) == 1
+    assert "an ensemble must be of one task, here `ner`" in capsys.readouterr().err
+
+
+def test_an_ensemble_needs_a_list_of_presets(presets: Any) -> None:
+    for none in ([], str(presets["classifier"])):
+        with pytest.raises(ConfigError, match="a list of one or more presets"):
+            bert_tf.Ensemble(none)

@@ -24,6 +24,8 @@ class FaultyFileSystem(MemoryFileSystem):
     store: ClassVar[dict[str, Any]] = {}
     pseudo_dirs: ClassVar[list[str]] = [""]
     cachable = False
+    # As those of object stores, whose first names are buckets.
+    root_marker = ""
 
     @classmethod
     def _strip_protocol(cls, path: str) -> str:

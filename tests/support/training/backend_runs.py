@@ -22,10 +22,16 @@ from typing import Any
 import keras
 import numpy as np
 
+from bert_tf.config import BertConfig, RunConfig, TrainingConfig
+from bert_tf.data.manifest import open_data
 from bert_tf.data.schema import MLM_LOGITS
+from bert_tf.models import BertBackbone, BertPretrainer, save_preset
+from bert_tf.pretraining.run import run_pretraining
 from bert_tf.training.evaluation.evaluate import evaluate_pretraining
 from bert_tf.training.fit import fit, weights_sha256
 from bert_tf.training.run_spec import RunSpec, TrainingData
+from tests.support.models.reference_bert import randomize
+from tests.support.training.data_directory import MODEL, write_small_data
 from tests.support.training.tiny_run import CONFIG, build_model, dataset
 
 LONG = replace(CONFIG, steps=20, log_every=1, learning_rate=3e-3)
@@ -110,6 +116,25 @@ def with_nan(folder: Path) -> dict[str, Any]:
     }
 
 
+def causal(folder: Path) -> dict[str, Any]:
+    """A left-to-right language model from given weights, on packed rows in two parts."""
+    data = write_small_data(folder, short_seq_prob=0.8)
+    vocabulary = open_data(data)[1]
+    encoder = BertConfig(**MODEL, vocabulary_size=len(vocabulary), dropout=0.0, attention="left_to_right", pooler=False)
+    initial = BertPretrainer(BertBackbone(encoder), next_sentence=False)
+    randomize(initial)
+    save_preset(initial, folder / "initial", vocabulary, True)
+    config = TrainingConfig(
+        steps=4, batch_size=8, learning_rate=1e-2, log_every=1, padding="pack", accumulate=2, objective="causal_lm",
+        nsp_weight=0.0,
+    )  # fmt: skip
+    run = RunConfig(replace(encoder, pooler=True), config)
+    _, result = run_pretraining(data, run, folder / "run", folder / "initial")
+    lines = [json.loads(line) for line in (folder / "run/history.jsonl").read_text().splitlines()]
+    curve = [line["causal_lm_loss"] for line in lines if line["split"] == "train"]
+    return {"curve": curve, "evaluation": result.evaluation}
+
+
 def _nan(original):
     original[2][MLM_LOGITS][0, 0] = np.nan
     return original
@@ -119,7 +144,7 @@ def main(folder: Path, name: str) -> None:
     if name in CASES:
         found = trained(folder / name, CASES[name], folder / "weights.npz")
     else:
-        found = {"resumed": resumed, "with_nan": with_nan}[name](folder)
+        found = {"resumed": resumed, "with_nan": with_nan, "causal": causal}[name](folder)
     print(json.dumps(found | {"backend": keras.backend.backend()}))
 
 

@@ -2,6 +2,7 @@
 
     python tiny_run.py OUTPUT [field=value ...]
 
+OUTPUT is a path or a URL.
 Fields are those of TrainingConfig, and `dropout`, `kill_at` (SIGKILL while that step's batch is made), `signal_at`
 (SIGTERM to itself), `signal_at_evaluation` (1: to itself in every evaluation), `nan_at` (weights that make the loss
 NaN), `hang_at` (prints this to stderr, and the batch never arrives), `deterministic`. The last line of stdout is JSON.
@@ -114,7 +115,7 @@ def loss_of(training, inputs, targets, logits, weights):
 
 
 def run(
-    output: Path,
+    output: str | Path,
     config: TrainingConfig = CONFIG,
     dropout: float = 0.1,
     at_step=None,
@@ -153,7 +154,10 @@ def _main(output: str, *settings: str) -> None:
             os.kill(os.getpid(), signal.SIGTERM)
         return made
 
-    result = run(Path(output), config, values.get("dropout", 0.1), at_step, at_evaluation=at_evaluation)
+    is_url = "://" in output
+    result = run(
+        output if is_url else Path(output), config, values.get("dropout", 0.1), at_step, at_evaluation=at_evaluation
+    )
     summary = {
         "step": result.step,
         "loss": result.loss,
@@ -161,12 +165,14 @@ def _main(output: str, *settings: str) -> None:
         "tokens_per_second": result.tokens_per_second,
         "weights_sha256": weights_sha256(result.model),
     }
+    print(json.dumps(summary))
+    if is_url:
+        return
     worker = json.loads(os.environ.get("TF_CONFIG", '{"task": {"index": ""}}'))["task"]["index"]
     np.savez(
         Path(output).with_suffix(f".{worker}.npz" if worker != "" else ".npz"),
         *[v.numpy() for v in result.model.trainable_weights],
     )
-    print(json.dumps(summary))
 
 
 if __name__ == "__main__":

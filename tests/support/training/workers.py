@@ -29,20 +29,18 @@ def free_ports(count):
         return [opened.getsockname()[1] for opened in sockets]
 
 
-def start(output, ports, index, *settings):
+def start(output, ports, index, *settings, **environment):
     cluster = {"worker": [f"localhost:{port}" for port in ports]}
-    environment = os.environ | {
-        "TF_CONFIG": json.dumps({"cluster": cluster, "task": {"type": "worker", "index": index}})
-    }
+    task = {"TF_CONFIG": json.dumps({"cluster": cluster, "task": {"type": "worker", "index": index}})}
     argv = [sys.executable, str(SCRIPT), str(output), 'strategy="multi_worker"', *settings]
     pipe = subprocess.PIPE
-    return subprocess.Popen(argv, env=environment, stdout=pipe, stderr=pipe, text=True)
+    return subprocess.Popen(argv, env=os.environ | task | environment, stdout=pipe, stderr=pipe, text=True)
 
 
-def both(output, *settings):
+def both(output, *settings, **environment):
     """Runs two workers to completion; returns their summaries."""
     ports = free_ports(2)
-    workers = [start(output, ports, index, *settings) for index in range(2)]
+    workers = [start(output, ports, index, *settings, **environment) for index in range(2)]
     ended = [worker.communicate(timeout=300) for worker in workers]
     assert [worker.returncode for worker in workers] == [0, 0], ended
     return [json.loads(out.splitlines()[-1]) for out, _ in ended]

@@ -12,6 +12,7 @@ import pytest
 
 from bert_tf import __version__
 from bert_tf.cli import COMMANDS, build_parser, main
+from bert_tf.commands.finetune import configuration
 from bert_tf.config import BertConfig, TrainingConfig
 from bert_tf.pretraining.recipes import RECIPES
 from tests.support.paths import REPOSITORY
@@ -41,16 +42,46 @@ def test_help_of_pretrain_lists_all_settings_and_recipes(capsys: pytest.CaptureF
     assert "71 minutes" in recipes and "not run here" in recipes
 
 
-@pytest.mark.parametrize("arguments", [["finetune"], ["finetune", "classify"], ["finetune", "squad2"]])
-def test_help_of_finetune_lists_the_settings_with_its_defaults(
-    arguments: list[str], capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize(
+    ("task", "defaults"),
+    [
+        # arXiv 1810.04805, sections 4.1 to 4.4; named entities and your own texts have the middle of A.3's grid.
+        ([], ("3e-05", "32", "3")),
+        (["classify"], ("3e-05", "32", "3")),
+        (["mnli"], ("3e-05", "32", "3")),
+        (["ner"], ("3e-05", "32", "3")),
+        (["squad1"], ("5e-05", "32", "3")),
+        (["squad2"], ("5e-05", "48", "2")),
+        (["swag"], ("2e-05", "16", "3")),
+    ],
+)
+def test_help_of_finetune_lists_the_settings_with_their_defaults(
+    task: list[str], defaults: tuple[str, ...], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    settings = settings_in(help_of(arguments, capsys))
-    without = {"steps", "evaluate_every"}
+    text = help_of(["finetune", *task], capsys)
+    others = text.partition("\ndefaults of other tasks:\n")[2]
+    assert re.findall(r"^  (\w+) ", others, re.MULTILINE) == ([] if task else ["squad1", "squad2", "swag"])
+    settings = settings_in(text.removesuffix(others))
+    without = {"steps", "evaluate_every", "objective", "nsp_weight", "mask_share", "random_share"}
     assert settings.keys() == {
         f"training.{field.name}" for field in dataclasses.fields(TrainingConfig) if field.name not in without
     }
-    assert (settings["training.learning_rate"], settings["training.epochs"]) == ("3e-05", "3")
+    names = ("learning_rate", "batch_size", "epochs")
+    assert tuple(settings[f"training.{name}"] for name in names) == defaults
+
+
+@pytest.mark.parametrize(
+    ("flags", "expected"),
+    [
+        ([], (5e-5, 48, 2)),
+        (["--set", "training.batch_size=8"], (5e-5, 8, 2)),
+        (["--features", "last"], (1e-3, 32, 10)),
+    ],
+)
+def test_settings_replace_the_defaults_of_the_task(flags: list[str], expected: tuple) -> None:
+    files = ["--preset", "p", "--train", "t", "--dev", "d", "--output", "o"]
+    config = configuration(build_parser().parse_args(["finetune", "squad2", *files, *flags]))
+    assert (config.learning_rate, config.batch_size, config.epochs) == expected
 
 
 @pytest.mark.parametrize("name", ["vocab", "data"])

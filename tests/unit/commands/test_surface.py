@@ -12,7 +12,7 @@ import pytest
 
 from bert_tf import cli
 from bert_tf.cli import COMMANDS, Pipeline, build_parser, main
-from bert_tf.tasks.registry import command_line_tasks
+from bert_tf.tasks.registry import command_line_tasks, scored
 
 PRESET = "--preset"
 CORPUS = (
@@ -28,9 +28,13 @@ SURFACE = {
     "pretrain": "--data --init --model --output --recipe --set --steps --strategy --verify",
     "evaluate": "--batch_size --data --preset --verify",
     "finetune": "TASK",
+    "glue": "--compare --data --from_scratch --max_seq_length --max_sequence_length --output --plan --preset --rates "
+    "--restarts --seeds --set --skip_bad --tasks --train_wnli",
+    "reproduce": "TABLE --data --keep_presets --list --output --plan --report --scale --seeds --set --steps --tasks",
     "score": "TASK",
     "predict": "--batch_size --ensemble --input --output --preset --skip_bad --top_k",
     "submission": "--output --predictions",
+    "triviaqa": "--evidence --input --max_tokens --output",
     "attention": "--max_seq_length --max_sequence_length --output --preset --text --text_pair",
     "features": "--input --layers --max_seq_length --max_sequence_length --output --preset --skip_bad --task",
     "convert": "--dtype --labels --lowercase --original --padded_vocabulary --peer --regression --shard_bytes --source "
@@ -108,6 +112,11 @@ def test_every_task_has_the_shared_flags(task: str) -> None:
     assert set(SCORING.split()) <= set(flags(subparser("score", task)))
 
 
+def test_flags_of_data_sets_that_are_only_scored_are_frozen() -> None:
+    assert set(scored()) - set(command_line_tasks()) == {"triviaqa"}
+    assert flags(subparser("score", "triviaqa")) == SCORING.split()
+
+
 def test_both_names_of_the_length_are_one_flag() -> None:
     argv = ["--preset", "p", "--output", "o", "--text", "a"]
     parser = subparser("attention")
@@ -127,7 +136,7 @@ def test_pipeline_flags_are_frozen(name: str) -> None:
 
 @pytest.mark.parametrize("name", [name for name in SURFACE if not isinstance(COMMANDS[name], Pipeline)])
 def test_every_flag_has_help(name: str) -> None:
-    tasks = command_line_tasks() if name in ("finetune", "score") else (None,)
+    tasks = {"finetune": command_line_tasks(), "score": scored()}.get(name, (None,))
     assert all(action.help for task in tasks for action in subparser(name, task)._actions)
 
 

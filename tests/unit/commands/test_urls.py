@@ -65,11 +65,12 @@ def test_arguments_become_local_paths_and_outputs_are_uploaded(bucket: str) -> N
 
 
 def test_lists_and_formats_with_urls(bucket: str) -> None:
-    for name in ("source/config.json", "models/a/1/saved_model.pb", "models/b/1/saved_model.pb"):
-        Store(bucket).write(name, b"{}")
-    args = parsed("serve", "--model", f"{bucket}/models/a", f"{bucket}/models/b")
+    Store(bucket).write("source/config.json", b"{}")
+    for name in ("a", "b"):
+        Store(bucket).write(f"{name}/config.json", name.encode())
+    args = parsed("average", "--preset", f"{bucket}/a", f"{bucket}/b", "--output", "mean")
     with local_arguments(args):
-        assert [path.name for path in args.model] == ["a", "b"]
+        assert [(path / "config.json").read_text() for path in args.preset] == ["a", "b"]
     args = parsed("convert", "--source", "huggingface", f"{bucket}/source", "--target", "preset", f"{bucket}/new")
     with local_arguments(args):
         assert args.source[0] == "huggingface" and (args.source[1] / "config.json").is_file()
@@ -79,7 +80,8 @@ def test_lists_and_formats_with_urls(bucket: str) -> None:
 @pytest.mark.parametrize(
     ("argv", "message"),
     [
-        (["demo", "--output", URL], "is a URL, which is not supported"),
+        (["demo", "--output", URL], "`demo --output` must be a directory of this machine"),
+        (["serve", "--model", "faulty://bucket/run"], "--model faulty://bucket/run does not exist"),
         (["evaluate", "--preset", "faulty://bucket/run", "--data", "data"], "faulty://bucket/run does not exist"),
         (["pretrain", "--data", "faulty://none/data", "--output", "run"], "the bucket 'none' does not exist"),
         (["inspect", "nothing://bucket/run"], "nothing://bucket/run"),
@@ -93,6 +95,25 @@ def test_commands_name_urls_that_cannot_be_used(
     assert [path.name for path in Path().iterdir()] in ([], ["cache"])
 
 
+def test_a_cache_of_features_must_be_local(bucket: str) -> None:
+    args = argparse.Namespace(command="finetune", feature_cache=Url(URL))
+    with pytest.raises(ConfigError, match="`--feature_cache` must be a directory of this machine"):
+        local_arguments(args).__enter__()
+
+
+def test_served_models_stay_at_their_urls(bucket: str) -> None:
+    for name in ("a/1/saved_model.pb", "run/preset/config.json"):
+        Store(bucket).write(name, b"{}")
+    args = parsed("serve", "--model", f"{bucket}/a", "--port", "0", "--grpc_port", "-1")
+    with local_arguments(args):
+        assert args.model == [f"{bucket}/a"]
+        args.check(args)
+    for wrong, message in (("a/1", f"Use its parent, {bucket}/a"), ("run", "bert-tf export --preset")):
+        args.model = [Url(f"{bucket}/{wrong}")]
+        with pytest.raises(ConfigError, match=message):
+            args.check(args)
+
+
 @pytest.mark.parametrize(
     ("argv", "writes"),
     [
@@ -101,11 +122,15 @@ def test_commands_name_urls_that_cannot_be_used(
         ((), True),
     ],
 )
+@pytest.mark.parametrize("cluster", ["TF_CONFIG", "JAX_PROCESS_ID"])
 def test_only_the_chief_writes(
-    argv: tuple[str, ...], writes: bool, bucket: str, monkeypatch: pytest.MonkeyPatch
+    argv: tuple[str, ...], writes: bool, cluster: str, bucket: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    cluster = {"cluster": {"worker": ["a:1", "b:1"]}, "task": {"type": "worker", "index": 1}}
-    monkeypatch.setenv("TF_CONFIG", json.dumps(cluster))
+    if cluster == "TF_CONFIG":
+        workers = {"cluster": {"worker": ["a:1", "b:1"]}, "task": {"type": "worker", "index": 1}}
+        monkeypatch.setenv("TF_CONFIG", json.dumps(workers))
+    else:
+        monkeypatch.setenv("JAX_PROCESS_ID", "1")
     args = parsed("pretrain", "--data", "data", "--output", f"{bucket}/run", *argv)
     with local_arguments(args):
         assert (Store(bucket).read(".run.lease") is not None) == writes
@@ -123,7 +148,6 @@ def _functions() -> dict[str, Callable[[str], Any]]:
         "export_preset": lambda url: bert_tf.export_preset("here", url),
         "finetune_task": lambda url: bert_tf.finetune_task(None, None, None, training, url),
         "read_checkpoint": bert_tf.read_checkpoint,
-        "serve": bert_tf.serve,
         "bundle": lambda url: bundle("here", url),
         "embed_file": lambda url: embed_file("here", "x.txt", ["layer_1"], url),
         "FeatureFolder": FeatureFolder,

@@ -103,6 +103,8 @@ def test_bad_files_are_named(text: str, tmp_path: Path) -> None:
 
 
 def test_overrides_reach_nested_fields_and_keep_types() -> None:
+    sizes = with_overrides(RunConfig(), ["model.hidden_dim=1024", "model.num_heads=16"]).model
+    assert (sizes.hidden_dim, sizes.num_heads) == (1024, 16)
     run = with_overrides(RunConfig(), ["training.seed=7", "training.learning_rate=1", "model.attention=left_to_right"])
     assert (run.training.seed, run.training.learning_rate, run.model.attention) == (7, 1.0, "left_to_right")
     assert RunConfig().training.seed == 12345

@@ -7,6 +7,7 @@ import re
 import runpy
 import subprocess
 import sys
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -89,6 +90,19 @@ def test_content_is_replaced_between_the_markers() -> None:
     assert changed == text.replace("\nold\n", "\n\nnew\n\n")
     with pytest.raises(ValueError, match="settings: begin"):
         script["updated"](text, "settings", "new")
+
+
+def test_install_commands_name_existing_extras() -> None:
+    extras = tomllib.loads((REPOSITORY / "pyproject.toml").read_text(encoding="utf-8"))["project"][
+        "optional-dependencies"
+    ]
+    named = {
+        extra
+        for document in documents()
+        for group in re.findall(r"(?:'\.|bert-tf)\[([\w,-]+)\]", document.read_text(encoding="utf-8"))
+        for extra in group.split(",")
+    }
+    assert {"cuda", "jax-cuda", "tpu"} <= named <= extras.keys()
 
 
 def missing_names(document: Path, section: str) -> list[str]:

@@ -24,12 +24,14 @@ ALLOWED = {
     "beam_pipelines": {"entry", "config", "text", "data", "reports"},
     "pretraining": BELOW_TASKS | {"reports"},
     "tasks": BELOW_TASKS | {"reports"},
+    "experiments": BELOW_TASKS | {"pretraining", "reports", "tasks"},
     "preprocessing": BELOW_TASKS | {"tasks"},
     "export": BELOW_MODELS | {"models"},
     "client": {"export"},
-    "serving": {"entry", "config", "export", "reports"},
+    "serving": {"entry", "config", "storage", "export", "reports"},
     "conversion": BELOW_MODELS | {"models"},
-    "commands": BELOW_TASKS | {"client", "conversion", "export", "pretraining", "reports", "serving", "tasks"},
+    "commands": BELOW_TASKS
+    | {"client", "conversion", "experiments", "export", "pretraining", "reports", "serving", "tasks"},
     "cli": {"commands", "entry", "root"},
     "root": {"cli", "entry"},
 }

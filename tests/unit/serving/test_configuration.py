@@ -10,7 +10,9 @@ from bert_tf.config import ConfigError
 from bert_tf.serving.configuration import read_batching_parameters, read_model_config
 from bert_tf.serving.models.batching import BatchingOptions
 from bert_tf.serving.models.versions import ServedModel
+from bert_tf.storage import Store
 from tests.support.paths import REPOSITORY
+from tests.support.storage.faulty import create_bucket
 
 SAVED_MODELS = REPOSITORY / "saved_models"
 
@@ -68,8 +70,8 @@ def test_policies_select_versions(policy: str, versions: list[int], tmp_path: Pa
             "model 'm': model_type must be TENSORFLOW.* Received: OTHER",
         ),
         (
-            "model_config_list { config { name: 'm' base_path: 'gs://x/m' } }",
-            "model 'm': base_path: 'gs://x/m' is a URL",
+            "model_config_list { config { name: 'm' base_path: 'file:///x/m' } }",
+            "model 'm': base_path 'file:///x/m' is a URL",
         ),
     ],
 )
@@ -110,3 +112,11 @@ def test_invalid_batching_parameters_are_explained(text: str, message: str, tmp_
 
 def test_model_from_a_folder() -> None:
     assert ServedModel("m", Path("x")).wanted([2, 4]) == [4]
+
+
+def test_base_paths_and_the_file_may_be_on_a_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("BERT_TF_CACHE", str(tmp_path / "cache"))
+    config = "model_config_list { config { name: 'a' base_path: 'gs://x/a/' } config { name: 'b' base_path: 'b' } }"
+    url = f"{create_bucket('bucket')}/models.config"
+    Store(url).write("", config.encode())
+    assert [model.base_path for model in read_model_config(url)] == ["gs://x/a", "faulty://bucket/b"]

@@ -9,6 +9,7 @@ import pytest
 
 from bert_tf.config import ConfigError
 from bert_tf.storage import Store, input_path
+from bert_tf.storage.copies import copy_path, remove_copy
 from tests.support.storage.faulty import CALLS, FAULTS
 
 
@@ -64,12 +65,15 @@ def test_a_preset_is_copied_without_the_checkpoints_of_its_run(bucket: str) -> N
     ]
 
 
-def test_a_model_is_its_highest_complete_version(bucket: str) -> None:
-    store = Store(f"{bucket}/saved_models/cola")
-    for version in ("2", "10"):
-        store.write(f"{version}/saved_model.pb", b"graph")
-    store.write("11/variables/variables.index", b"an interrupted upload")
-    assert [path.name for path in input_path(store.url, "model").iterdir()] == ["10"]
+def test_a_copy_is_removed_and_downloaded_again(bucket: str) -> None:
+    store = Store(f"{bucket}/saved_models/cola/1")
+    remove_copy(store.url)
+    store.write("saved_model.pb", b"graph")
+    for _ in range(2):
+        assert input_path(store.url) == copy_path(store.url)
+        assert (copy_path(store.url) / "saved_model.pb").read_bytes() == b"graph"
+        remove_copy(store.url)
+        assert not copy_path(store.url).exists()
 
 
 def test_what_does_not_exist_is_named(bucket: str) -> None:

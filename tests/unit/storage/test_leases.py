@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import multiprocessing
+import os
+import time
 
 import pytest
 
@@ -48,10 +50,49 @@ def test_a_lease_that_is_not_renewed_is_taken_over(bucket: str) -> None:
     lease.release()
 
 
-def test_the_lease_of_a_dead_process_of_this_machine_ends_at_once(bucket: str) -> None:
+def test_of_two_takeovers_one_succeeds(bucket: str) -> None:
+    store = Store(bucket)
+    other_lease(store)
+    lease = lease_of(store)
+    _, stored = lease._look()
+    other_lease(store, token="third")
+    with pytest.raises(FileExistsError):
+        lease._write(stored)
+    assert json.loads(store.read(NAME) or b"")["token"] == "third"
+
+
+def test_a_renewal_does_not_overwrite_another_lease(bucket: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = Store(bucket)
+    lease = lease_of(store)
+    lease.acquire()
+    # Another process takes over between the look and the write of a renewal.
+    look = lease._look()
+    other_lease(store)
+    monkeypatch.setattr(lease, "_look", lambda: look)
+    assert not lease._renew()
+    assert json.loads(store.read(NAME) or b"")["token"] == "other"
+
+
+def test_clocks_are_not_compared(bucket: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = Store(bucket)
+    lease = lease_of(store, "first")
+    lease.acquire()
+    # A clock that is a day ahead.
+    now = time.time()
+    monkeypatch.setattr(time, "time", lambda: now + 86400)
+    with pytest.raises(LeaseError):
+        lease_of(store, "second", lambda seconds: lease._renew()).acquire()
+    lease.release()
+
+
+@pytest.mark.parametrize("is_zombie", [False, True])
+def test_the_lease_of_a_dead_process_of_this_machine_ends_at_once(bucket: str, is_zombie: bool) -> None:
     process = multiprocessing.get_context("fork").Process(target=int)
     process.start()
-    process.join()
+    if is_zombie:
+        os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
+    else:
+        process.join()
     store, waited = Store(bucket), []
     first = lease_of(store, "first")
     first.acquire()

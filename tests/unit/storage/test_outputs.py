@@ -4,23 +4,30 @@ from __future__ import annotations
 
 import json
 import logging
+import shutil
 from pathlib import Path
 
 import pytest
 
-from bert_tf.storage import Store, StoreError, leases, publish, working_copy
+from bert_tf.storage import Store, StoreError, leases, outputs, publish, refresh, working_copy
 from bert_tf.storage.leases import LeaseError
 from tests.support.storage.faulty import CALLS, FAULTS, whole_upload
 
-STEP = "checkpoints/step-00000001"
+STEP, NEXT = "checkpoints/step-00000001", "checkpoints/step-00000002"
+FILES = ("model.npz", "variables.npz", "state.json")
 
 
 def write_step(run: Path, step: int, text: str = "weights") -> Path:
     folder = run / "checkpoints" / f"step-{step:08d}"
     folder.mkdir(parents=True)
-    for name in ("model.npz", "variables.npz", "state.json"):
+    for name in FILES:
         (folder / name).write_text(f"{text} {step}")
     return folder
+
+
+def publish_now(path: Path) -> None:
+    publish(path)
+    outputs._OPEN[-1]._uploader.wait()
 
 
 def changes() -> list[str]:
@@ -41,23 +48,32 @@ def test_local_paths_are_unchanged(tmp_path: Path) -> None:
 
 def test_markers_are_uploaded_last_and_deleted_first(bucket: str) -> None:
     with working_copy(f"{bucket}/run") as run:
-        publish(write_step(run, 1))
+        publish_now(write_step(run, 1))
         assert changes() == [f"{STEP}/model.npz", f"{STEP}/variables.npz", f"{STEP}/state.json"]
         (run / "result.json").write_text("{}")
-        publish(run)
+        publish_now(run)
         CALLS.clear()
         for path in (run / STEP).iterdir():
             path.unlink()
         (run / "history.jsonl").write_text("{}")
     assert changes() == [
         "-result.json",
+        "history.jsonl",
         f"-{STEP}/state.json",
         f"-{STEP}/model.npz",
         f"-{STEP}/variables.npz",
-        "history.jsonl",
         "result.json",
     ]
     assert list(Store(bucket).files()) == ["run/history.jsonl", "run/result.json"]
+
+
+def test_the_last_checkpoint_is_deleted_after_the_next_one_is_whole(bucket: str) -> None:
+    with working_copy(f"{bucket}/run") as run:
+        publish_now(write_step(run, 1))
+        CALLS.clear()
+        shutil.rmtree(run / STEP)
+        write_step(run, 2)
+    assert changes()[:4] == [*(f"{NEXT}/{name}" for name in FILES), f"-{STEP}/state.json"]
 
 
 def test_unchanged_files_stay_where_they_are(bucket: str) -> None:
@@ -189,13 +205,22 @@ def test_exports_see_the_versions_of_the_store_without_their_files(bucket: str) 
 
 def test_other_workers_read_only(bucket: str) -> None:
     with working_copy(f"{bucket}/run") as run:
-        write_step(run, 1)
-        publish(run)
+        publish_now(write_step(run, 1))
         with working_copy(f"{bucket}/run", writes=False) as other:
             assert other != run
             assert (other / STEP / "state.json").exists()
             (other / "more.txt").write_text("x")
     assert "run/more.txt" not in Store(bucket).files()
+
+
+def test_other_workers_read_what_the_chief_has_published_since(bucket: str) -> None:
+    with working_copy(f"{bucket}/run") as run, working_copy(f"{bucket}/run", writes=False) as other:
+        step = write_step(run, 1)
+        publish_now(run)
+        refresh(run)
+        assert not other.joinpath(STEP).exists()
+        refresh(other)
+        assert (other / STEP / "state.json").exists(), step
 
 
 def test_no_permission_to_write_is_named_before_the_work(bucket: str) -> None:

@@ -17,6 +17,17 @@ class NoCredentialsError(Exception):
     """Named as that of botocore."""
 
 
+class RefreshError(Exception):
+    """Named as that of google-auth."""
+
+
+def refused(code: str) -> PermissionError:
+    """Returns the error of s3fs for an error of botocore."""
+    error = PermissionError("Forbidden")
+    error.__cause__ = RuntimeError(f"An error occurred ({code}) when calling the PutObject operation")
+    return error
+
+
 class HttpError(Exception):
     """Named as that of gcsfs."""
 
@@ -55,6 +66,11 @@ def test_a_lasting_failure_ends_with_the_number_of_attempts(bucket: str) -> None
         (PermissionError("Access Denied"), "no permission"),
         (OSError("Forbidden: https://..."), "no permission"),
         (HttpError(400), "the store refuses"),
+        (refused("ExpiredToken"), "no valid credentials"),
+        (refused("InvalidAccessKeyId"), "no valid credentials"),
+        (refused("RequestTimeTooSkewed"), "Set the clock"),
+        (RefreshError("invalid_grant: Bad Request"), "no valid credentials"),
+        (RefreshError("invalid_grant: Invalid JWT: Token must be a short-lived token (60 minutes)"), "Set the clock"),
     ],
 )
 def test_permanent_errors_are_not_repeated(bucket: str, fault: Exception, message: str) -> None:
@@ -68,6 +84,14 @@ def test_a_missing_bucket_is_named(bucket: str) -> None:
     assert Store(f"{bucket}/run").files() == {}
     with pytest.raises(StoreError, match="bucket 'other' does not exist"):
         Store("faulty://other/run").files()
+
+
+def test_a_missing_bucket_of_an_output_is_named(bucket: str, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("x")
+    store = Store("faulty://other/run")
+    for write in (lambda: store.write("a", b"x", create=True), lambda: store.upload(tmp_path / "file", "a")):
+        with pytest.raises(StoreError, match="bucket 'other' does not exist"):
+            write()
 
 
 def test_a_missing_package_is_named_with_its_extra(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -115,6 +139,18 @@ def test_an_object_is_created_once(bucket: str) -> None:
     with pytest.raises(FileExistsError):
         store.write("lease", b"other", create=True)
     assert store.read("lease") == b"mine"
+
+
+def test_an_object_that_has_changed_is_not_replaced(bucket: str) -> None:
+    store = Store(f"{bucket}/run")
+    first = store.write("lease", b"1")
+    second = store.write("lease", b"2", replaces=first)
+    with pytest.raises(FileExistsError):
+        store.write("lease", b"3", replaces=first)
+    assert store.read("lease") == b"2"
+    store.delete("lease")
+    with pytest.raises(FileExistsError):
+        store.write("lease", b"3", replaces=second)
 
 
 def test_a_creation_whose_answer_was_lost_succeeds(bucket: str) -> None:

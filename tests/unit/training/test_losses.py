@@ -13,6 +13,7 @@ from bert_tf.training.losses import (
     TrainingModel,
     cross_entropy,
     is_correct,
+    pretraining_objective,
 )
 from tests.support.training.tiny_run import batch, build_model, loss_of
 
@@ -68,6 +69,21 @@ def test_pretraining_loss_is_the_sum_of_the_weighted_means():
         assert results[f"{prefix}_accuracy"] == pytest.approx(weighted_mean(over_both[1], over_both[2]))
     assert results["loss"] == results["mlm_loss"] + results["nsp_loss"]
     assert float(training.tokens.result()) == sum(b[0][PADDING_MASK].sum() for b in batches)
+
+
+@pytest.mark.parametrize("weight", [0.0, 0.25])
+def test_next_sentence_loss_is_weighted(weight):
+    training = TrainingModel(build_model(dropout=0.0), pretraining_objective("causal_lm", weight))
+    inputs, targets, weights = batch(0, 6)
+    logits = training(inputs)
+    loss = float(loss_of(training, inputs, targets, logits, weights))
+    logits = {name: keras.ops.convert_to_numpy(values) for name, values in logits.items()}
+    means = {name: weighted_mean(oracle_cross_entropy(targets[name], logits[name]), weights[name]) for name in targets}
+    assert loss == pytest.approx(means[MLM_LOGITS] + weight * means[NSP_LOGITS], rel=1e-5)
+    results = training.results()
+    assert results["loss"] == pytest.approx(loss, rel=1e-6)
+    names = {"loss", "causal_lm_loss", "causal_lm_accuracy"}
+    assert set(results) == names | ({"nsp_loss", "nsp_accuracy"} if weight else set())
 
 
 def test_batch_without_weights_has_zero_loss():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+import keras
 import pytest
 
 from bert_tf.config import ConfigError, TrainingConfig
@@ -43,6 +44,17 @@ TWO_WORKERS = {"TF_CONFIG": json.dumps({"cluster": {"worker": ["a:1", "b:2"]}, "
 def test_incompatible_settings_are_refused(fields, environment, message):
     with pytest.raises(ConfigError, match=message):
         validate_config(TrainingConfig(**fields), environment)
+
+
+def test_processes_of_jax_without_multi_worker_are_refused(monkeypatch):
+    monkeypatch.setattr(keras.backend, "backend", lambda: "jax")
+    processes = {"JAX_COORDINATOR_ADDRESS": "a:1", "JAX_NUM_PROCESSES": "2", "JAX_PROCESS_ID": "0"}
+    for environment, variable in ((processes, "JAX_NUM_PROCESSES"), (TWO_WORKERS, "TF_CONFIG")):
+        with pytest.raises(ConfigError, match=f"{variable} names 2 workers, .* must be multi_worker"):
+            validate_config(TrainingConfig(), environment)
+        validate_config(TrainingConfig(strategy="multi_worker"), environment)
+    # JAX detects the hosts of a TPU itself.
+    validate_config(TrainingConfig(strategy="multi_worker"), {})
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from tests.support.paths import REPOSITORY, SUPPORT
-from tests.support.training.backend_runs import CASES, trained
+from tests.support.training.backend_runs import CASES, causal, trained
 from tests.support.training.tiny_run import CONFIG, build_model
 
 pytest.importorskip("jax")
@@ -73,6 +73,15 @@ def test_twenty_steps_equal_those_of_tensorflow(tmp_path, case, tolerance):
     assert mine["files"] == theirs["files"]
 
 
+def test_left_to_right_language_model_takes_the_steps_of_tensorflow(tmp_path):
+    for name in ("jax", "tensorflow"):
+        (tmp_path / name).mkdir()
+    mine, theirs = runs_on_jax(tmp_path / "jax", "causal"), causal(tmp_path / "tensorflow")
+    assert mine["curve"] == pytest.approx(theirs["curve"], rel=1e-4)
+    assert mine["evaluation"] == pytest.approx(theirs["evaluation"], rel=1e-3)
+    assert theirs["curve"][0] - theirs["curve"][-1] > 0.01
+
+
 def test_kernels_and_rematerialization_compute_as_the_plain_layers():
     """Differences of float32 rounding, relative to the largest output and gradient, over two layers."""
     quick = {"XLA_FLAGS": "--xla_backend_optimization_level=0"}
@@ -103,7 +112,7 @@ def test_nonfinite_loss_is_detected_in_its_step(tmp_path):
 @pytest.mark.parametrize(
     ("setting", "message"),
     [
-        ('strategy="multi_worker"', "multi_worker needs the Keras backend tensorflow. Received: jax"),
+        ('strategy="tpu"', "tpu needs the Keras backend tensorflow. Received: jax"),
         ("num_replicas=2", "needs `training.strategy` = mirrored. Received: 2"),
     ],
 )

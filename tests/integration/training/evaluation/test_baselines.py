@@ -12,6 +12,7 @@ from bert_tf.data.schema import MLM_LOGITS, NSP_LOGITS
 from bert_tf.text.vocabulary import SPECIAL_TOKENS, Vocabulary
 from bert_tf.training.evaluation.baselines import EvaluationContext, chance_figures
 from bert_tf.training.fit import fit
+from bert_tf.training.losses import PRETRAINING
 from bert_tf.training.run_spec import EvaluationSpec, RunSpec, TrainingData
 from tests.support.training.tiny_run import CONFIG, batch, build_model, dataset
 
@@ -38,7 +39,9 @@ def oracle(batches):
 def evaluation_context():
     pieces = (*SPECIAL_TOKENS, *(f"w{number}" for number in range(45)))
     held_out = [batch(step, 8) for step in range(10_000, 10_003)]
-    return EvaluationContext(Vocabulary(pieces), lambda step, stop: chance_figures(held_out), (PUBLISHED, "a paper"), 3)
+    return EvaluationContext(
+        Vocabulary(pieces), lambda step, stop: chance_figures(held_out, PRETRAINING), (PUBLISHED, "a paper"), 3
+    )
 
 
 def train(output, config, at_step=None):

@@ -67,6 +67,8 @@ def test_mask_slots_follow_the_longest_example_of_a_bin():
     assert slots[128] == 19
     assert slots[16] == 2  # round(16 * 0.15)
     assert slots[17] == 5  # round(32 * 0.15)
+    # Next tokens: each position but the last one.
+    assert bin_slots(config, "causal_lm")[[128, 16, 17]].tolist() == [127, 15, 31]
 
 
 @pytest.mark.integration

@@ -73,6 +73,24 @@ def test_training_batches_equal_those_of_tf_data(directory):
     assert_same(directory, "train", epochs=4, start_step=3)
 
 
+@pytest.mark.parametrize("directory", ["piece"], indirect=True)
+def test_shares_of_masks_replace_those_of_the_data(directory):
+    assert_same(directory, "train", epochs=1, mask_share=0.0, random_share=0.0)
+    for inputs, targets, weights in pretraining_batches(
+        directory, "train", batch_size=7, seed=5, epochs=1, mask_share=0.0, random_share=0.0
+    ):
+        predicted = np.take_along_axis(inputs["token_ids"], inputs["mask_positions"], axis=1)
+        used = weights["mlm_logits"] > 0
+        np.testing.assert_array_equal(predicted[used], targets["mlm_logits"][used])
+        assert used.any()
+
+
+@pytest.mark.parametrize("directory", ["static"], indirect=True)
+def test_shares_of_static_masks_cannot_be_replaced(directory):
+    with pytest.raises(ValueError, match="mask_share"):
+        list(pretraining_batches(directory, "train", batch_size=7, seed=5, mask_share=1.0))
+
+
 @pytest.mark.integration
 @pytest.mark.parametrize("start", [0, 5, GROUP + 3])
 def test_batches_by_length_equal_those_of_tf_data(directory, start):

@@ -204,3 +204,16 @@ def test_folder_with_two_files_of_one_name_is_refused(names: list[str], received
         ValueError, match=rf"must hold exactly one of train.tsv, train.csv, train.jsonl. Received: {received}\. Name"
     ):
         CLASSIFY.make_files(parsed("--data", str(tmp_path)))
+
+
+def test_members_of_an_ensemble_have_the_same_labels_and_texts() -> None:
+    task = ClassifyTask(labels=("a", "b"))
+    task.check_member(ClassifyTask(("other",), labels=("b", "a")))
+    with pytest.raises(ValueError, match="must have the labels a, b. Received: a, c"):
+        task.check_member(ClassifyTask(labels=("a", "c")))
+    for one, other in (
+        (task, ClassifyTask(("x", "y"), labels=("a", "b"))),
+        (RegressionTask(), RegressionTask(("x", "y"))),
+    ):
+        with pytest.raises(ValueError, match=r"same number of texts, 1. Received: 2 \(x, y\)"):
+            one.check_member(other)

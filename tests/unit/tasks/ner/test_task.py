@@ -127,3 +127,40 @@ def test_scored(tmp_path):
         ScoredSpans(f"{place} 7", "", "d ee", (Span(0, 4, "LOC"),), (Span(0, 4, "LOC"),), 1.0),
     ]
     assert NerTask().score_details(sentences[:1], [NerAnswer(("O", "O", "O"))])[0].right == 0.0
+
+
+def test_an_ensemble_averages_the_probabilities_of_words(tmp_path, tokenizer):
+    """The models have other vocabularies, lengths and orders of labels; the oracle is the mean of their softmax."""
+    sentences = read(write(tmp_path, "dev", IOB1), NerTask())
+    other = BertTokenizer(Vocabulary((*SPECIAL_TOKENS, *(f"##{letter}" for letter in LETTERS), *LETTERS[::-1])))
+    members = [
+        (NerTask(scheme="IOB1", labels=LABELS), tokenizer, 16),
+        (NerTask(scheme="IOBES", labels=LABELS[::-1]), other, 4),
+    ]
+    generator, answers, expected = np.random.default_rng(3), [], np.zeros((5, len(LABELS)))
+    for task, tokens, length in members:
+        rows = task.encode(sentences, tokens, length, labelled=False)
+        logits = generator.normal(size=(len(rows.token_ids), len(LABELS))).astype(np.float32)
+        answers.append(task.answers(sentences, rows, {"": logits}))
+        exponentials = np.exp(logits[rows.weights[""] > 0].astype(np.float64))
+        shares = exponentials / exponentials.sum(axis=1, keepdims=True)
+        expected += shares[:, [task.labels.index(label) for label in LABELS]] / len(members)
+    averaged = members[0][0].averaged([members[1][0]], answers)
+    assert [len(answer.tags) for answer in averaged] == [3, 2]
+    assert [name for answer in averaged for name in answer.classes] == [LABELS[n] for n in expected.argmax(axis=1)]
+    np.testing.assert_allclose([p for answer in averaged for p in answer.probabilities], expected.max(axis=1), 1e-5)
+    # Each model alone predicts something else.
+    assert all(of_model != averaged for of_model in answers)
+
+
+@pytest.mark.parametrize(
+    ("other", "message"),
+    [
+        (NerTask(labels=(*LABELS, "B-ORG")), "must have the labels O, B-LOC.* Received: .*B-ORG"),
+        (NerTask(labels=LABELS, document_context=True), "same `document_context`, False. Received: True"),
+    ],
+)
+def test_an_ensemble_of_other_labels_or_inputs_is_refused(other, message):
+    NerTask(labels=LABELS).check_member(NerTask(labels=LABELS[::-1], scheme="IO"))
+    with pytest.raises(ValueError, match=message):
+        NerTask(labels=LABELS).check_member(other)

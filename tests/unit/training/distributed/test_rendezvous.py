@@ -7,7 +7,7 @@ import socket
 
 import pytest
 
-from bert_tf.training.distributed.rendezvous import Cluster, rendezvous
+from bert_tf.training.distributed.rendezvous import Cluster, answers, rendezvous
 from bert_tf.training.loop.checkpoints import TrainingError
 from tests.support.training.workers import free_ports
 
@@ -18,6 +18,14 @@ def test_rendezvous_ends_when_all_workers_answer():
     with socket.create_server(("localhost", ports[1])), rendezvous(cluster, 10):
         # TensorFlow's server replaces the socket that listened here.
         socket.create_server(("localhost", ports[0])).close()
+
+
+def test_a_worker_without_a_server_answers_until_the_end_of_the_block():
+    """The other workers may look for it while its framework connects them."""
+    ports = free_ports(1)
+    with rendezvous(Cluster((f"localhost:{ports[0]}",), 0), 10, serves=False):
+        assert answers(f"localhost:{ports[0]}")
+    assert not answers(f"localhost:{ports[0]}")
 
 
 def test_rendezvous_restores_signal_handlers():

@@ -23,6 +23,7 @@ from bert_tf.training.evaluation.baselines import (
 )
 from bert_tf.training.fit import fit
 from bert_tf.training.logging.run_status import RunStatus
+from bert_tf.training.losses import PRETRAINING, pretraining_objective
 from bert_tf.training.run_spec import EvaluationSpec, RunSpec, TrainingData
 from tests.support.training.tiny_run import batch, build_model, dataset
 
@@ -51,22 +52,35 @@ def oracle(batches):
 @pytest.mark.parametrize("size", [1, 8])
 def test_chance_is_the_best_constant_guess(size):
     batches = [batch(step, size) for step in range(20)]
-    assert chance_figures(iter(batches)) == pytest.approx(oracle(batches))
+    assert chance_figures(iter(batches), PRETRAINING) == pytest.approx(oracle(batches))
 
 
 def test_chance_accepts_targets_of_any_shape():
     inputs, targets, weights = batch(3, 8)
     reshaped = [{name: value.reshape(2, -1) for name, value in part.items()} for part in (targets, weights)]
-    assert chance_figures([(inputs, *reshaped)]) == chance_figures([(inputs, targets, weights)])
+    assert chance_figures([(inputs, *reshaped)], PRETRAINING) == chance_figures(
+        [(inputs, targets, weights)], PRETRAINING
+    )
 
 
 def test_targets_without_weight_have_no_chance_baseline():
     inputs, targets, weights = batch(3, 8)
     weights[NSP_LOGITS][:] = 0
-    figures = chance_figures([(inputs, targets, weights)])
+    figures = chance_figures([(inputs, targets, weights)], PRETRAINING)
     assert sorted(figures) == ["loss", "mlm_accuracy", "mlm_loss", "mlm_perplexity"]
     assert figures["loss"] == figures["mlm_loss"]
-    assert chance_figures([]) == {}
+    assert chance_figures([], PRETRAINING) == {}
+
+
+def test_chance_of_the_left_to_right_language_model_has_its_names():
+    batches = [batch(step, 8) for step in range(3)]
+    expected = {
+        name.replace("mlm", "causal_lm"): value
+        for name, value in chance_figures(batches, PRETRAINING).items()
+        if name.startswith("mlm")
+    }
+    found = chance_figures(batches, pretraining_objective("causal_lm", nsp_weight=0.0))
+    assert found == expected | {"loss": expected["causal_lm_loss"]}
 
 
 @pytest.mark.parametrize(
@@ -125,7 +139,9 @@ def test_no_remarks_without_baselines():
 def evaluation_context():
     pieces = (*SPECIAL_TOKENS, *(f"w{number}" for number in range(45)))
     held_out = [batch(step, 8) for step in range(10_000, 10_003)]
-    return EvaluationContext(Vocabulary(pieces), lambda step, stop: chance_figures(held_out), (PUBLISHED, "a paper"), 3)
+    return EvaluationContext(
+        Vocabulary(pieces), lambda step, stop: chance_figures(held_out, PRETRAINING), (PUBLISHED, "a paper"), 3
+    )
 
 
 def train(output, config, at_step=None):
