@@ -10,12 +10,15 @@ import numpy as np
 from bert_tf.experiments.design import Table
 from bert_tf.experiments.plan import Cell, Plan
 from bert_tf.experiments.runs import Record, Run, Runs
+from bert_tf.experiments.statistics import direction, paired_bootstrap, spread
 from bert_tf.reports.experiment import CellValues, Compared, Experiment, write_experiment
 from bert_tf.tasks.example_scores import EXAMPLE_SCORES_NAME, ExampleScores, read_example_scores
 from bert_tf.tasks.finetune.run import DEV_NAME
 
-# Number of resamples of the paired bootstrap, its seed, and the ends of a 95 % interval.
-RESAMPLES, SEED, ENDS = 2_000, 0, (2.5, 97.5)
+# Number of resamples of the paired bootstrap.
+RESAMPLES = 2_000
+# Outcome of a comparison without runs.
+MISSING = "missing"
 
 
 def write_tables(plan: Plan, runs: Runs) -> list[Path]:
@@ -75,10 +78,14 @@ class _Results:
     def _values(self, cell: Cell) -> CellValues:
         trial = self._trials[cell.row.label, cell.column.label]
         number = [column.label for column in self._table.columns].index(cell.column.label)
+        values = [self._value(run, cell) for run in trial]
+        over_seeds = spread(values) if values else None
         return CellValues(
             cell.row.label,
             cell.column.label,
-            [self._value(run, cell) for run in trial],
+            values,
+            over_seeds.mean if over_seeds else None,
+            over_seeds.deviation if over_seeds else None,
             cell.row.paper[number] if cell.row.paper else None,
             cell.missing or ("" if trial else self._reason(cell)),
             trial[0].settings if trial else None,
@@ -92,20 +99,26 @@ class _Results:
 
     def _compared(self, first: str, second: str, number: int) -> Compared:
         column = self._table.columns[number]
-        cells = [self._cells[row, column.label] for row in (first, second)]
         trials = [self._trials[row, column.label] for row in (first, second)]
         paper = self._table.paper_difference(first, second, number)
         if not all(trials):
-            return Compared(first, second, column.label, paper, None, None)
-        values = [np.mean([self._value(run, cell) for run in trial]) for cell, trial in zip(cells, trials, strict=True)]
-        interval = None
-        if cells[0].task is not None:
-            first_scores, second_scores = (
-                [self._scores(run, cell) for run in trial] for cell, trial in zip(cells, trials, strict=True)
+            return Compared(first, second, column.label, paper, None, None, MISSING)
+        cell = self._cells[first, column.label]
+        if cell.task is None:
+            means = [np.mean([self._value(run, cell) for run in trial]) for trial in trials]
+            difference = float(means[0] - means[1])
+            return Compared(first, second, column.label, paper, difference, None, direction(difference, paper))
+        systems = [[self._scores(run, cell) for run in trial] for trial in trials]
+        sizes = {len(scores.rows) for system in systems for scores in system}
+        if len(sizes) > 1:
+            raise ValueError(
+                f"{self._table.name}, {column.label}: all runs must have the same development examples. Received: "
+                f"{sorted(sizes)} examples. Use another output directory."
             )
-            low, high = bootstrap_interval(first_scores, second_scores)
-            interval = _percent(low, cells[0]), _percent(high, cells[0])
-        return Compared(first, second, column.label, paper, float(values[0] - values[1]), interval)
+        one, other = ([scores.values for scores in system] for system in systems)
+        result = paired_bootstrap(one, other, sizes.pop(), RESAMPLES)
+        difference, low, high = (_percent(x, cell) for x in (result.difference, result.low, result.high))
+        return Compared(first, second, column.label, paper, difference, (low, high), result.direction(paper))
 
     def _scores(self, run: Run, cell: Cell) -> ExampleScores:
         path = self._plan.directories.output / run.name / DEV_NAME / EXAMPLE_SCORES_NAME
@@ -130,33 +143,6 @@ class _Results:
             if not cell.missing and not self._trials[row, column]:
                 notes.append(f"{row}, {column}: {self._reason(cell)}.")
         return notes
-
-
-def bootstrap_interval(first: Sequence[ExampleScores], second: Sequence[ExampleScores]) -> tuple[float, float]:
-    """Returns the 95 % interval of the difference of two systems by a paired bootstrap.
-
-    Each resample draws examples, the same for all runs, and seeds, independently for each system; the metric of a
-    system is its mean over the drawn seeds.
-
-    Args:
-        first: statistics of the examples for each seed of the first system.
-        second: those of the second system, on the same examples.
-
-    Raises:
-        ValueError: if the numbers of examples differ.
-    """
-    sizes = {len(scores.rows) for scores in (*first, *second)}
-    if len(sizes) > 1:
-        raise ValueError(f"both systems must have the same examples. Received: {sorted(sizes)} examples")
-    random, size = np.random.default_rng(SEED), sizes.pop()
-    counts = random.multinomial(size, np.full(size, 1 / size), RESAMPLES)
-    means = []
-    for system in (first, second):
-        values = np.stack([scores.values(counts) for scores in system], axis=1)
-        drawn = random.integers(0, len(system), values.shape)
-        means.append(np.take_along_axis(values, drawn, axis=1).mean(axis=1))
-    low, high = np.percentile(means[0] - means[1], ENDS)
-    return float(low), float(high)
 
 
 def _percent(value: float, cell: Cell) -> float:

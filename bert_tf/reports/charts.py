@@ -23,6 +23,8 @@ MOST_DOTS = 2000
 # A bar this many times as high as the second highest is cut, so that the other bars stay visible.
 _CUT = 4.0
 _TICKS = 4
+# Height of a row of a strip chart, and the space above the first.
+_STRIP, _STRIP_TOP = 40.0, 8.0
 # Differences between probability and accuracy above this are highlighted.
 _FAR = 0.1
 # A matrix with more columns has no numbers in its cells.
@@ -234,6 +236,25 @@ def line_chart(title: str, unit: str, series: Sequence[Series], form: str, level
         words = f"{level.name} {form.format(level.value)}"
         chart.label(words, x.end, at + 14 if is_taken else at - 5, "end", "beside")
     return chart
+
+
+def strip_chart(
+    title: str, description: str, values: Sequence[float], names: Sequence[str]
+) -> tuple[Chart, Scale, list[float]]:
+    """Begins a chart of values on a common horizontal axis, with one row for each name.
+
+    Returns the chart with axis and names, the scale of the axis, which spans all `values`, and the height of each row.
+    """
+    low, high, ticks = axis_of(values)
+    floor = _STRIP_TOP + _STRIP * len(names)
+    chart, x = Chart(title, cut(description, 2000), floor + 24), Scale(low, high, 16, WIDTH - 40)
+    for tick in ticks:
+        chart.line("grid", (x(tick), x(tick)), (_STRIP_TOP, floor))
+        chart.label(f"{tick:.6g}", x(tick), floor + 18)
+    heights = [_STRIP_TOP + _STRIP * number + 27 for number in range(len(names))]
+    for name, y in zip(names, heights, strict=True):
+        chart.label(cut(name, 80), x.start, y - 13, "start", "name beside")
+    return chart, x, heights
 
 
 def scatter_chart(gold: np.ndarray, predicted: np.ndarray) -> Chart:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from bert_tf.config.files import staged_file
-from bert_tf.reports.charts import WIDTH, Chart, Scale, axis_of
+from bert_tf.reports.charts import WIDTH, Chart, Scale, axis_of, strip_chart
 from bert_tf.reports.page import render, write_page
 from bert_tf.reports.text import cut
 
@@ -36,22 +36,11 @@ class CellValues:
     row: str
     column: str
     values: Sequence[float] = ()
+    mean: float | None = None
+    deviation: float | None = None
     paper: float | None = None
     missing: str = ""
     settings: Mapping[str, Any] | None = None
-
-    @property
-    def mean(self) -> float | None:
-        """Mean over the seeds."""
-        return sum(self.values) / len(self.values) if self.values else None
-
-    @property
-    def deviation(self) -> float | None:
-        """Sample standard deviation over the seeds; None for a single value."""
-        if len(self.values) < 2:
-            return None
-        mean = self.mean or 0.0
-        return math.sqrt(sum((value - mean) ** 2 for value in self.values) / (len(self.values) - 1))
 
     @property
     def text(self) -> str:
@@ -72,17 +61,7 @@ class Compared:
     paper: float | None
     difference: float | None
     interval: tuple[float, float] | None
-
-    @property
-    def outcome(self) -> str:
-        """One of the outcomes: noise if the interval contains 0, otherwise the sign compared with the paper's."""
-        if self.difference is None:
-            return ABSENT
-        if self.interval and self.interval[0] <= 0 <= self.interval[1]:
-            return NOISE
-        if not self.paper:
-            return UNKNOWN
-        return SAME if (self.difference > 0) == (self.paper > 0) else REVERSED
+    outcome: str
 
 
 @dataclass(frozen=True)
@@ -111,10 +90,10 @@ class Experiment:
 
 def write_experiment(folder: Path, experiment: Experiment) -> Path:
     """Writes `NAME.json`, `NAME.md` and `NAME.html`, each atomically; returns the path of the page."""
-    compared = [asdict(one) | {"outcome": one.outcome} for one in experiment.compared]
-    cells = [asdict(cell) | {"mean": cell.mean, "deviation": cell.deviation} for cell in experiment.cells]
-    whole = asdict(experiment) | {"cells": cells, "compared": compared}
-    for suffix, text in ((".json", json.dumps(whole, indent=1, ensure_ascii=False)), (".md", markdown(experiment))):
+    for suffix, text in (
+        (".json", json.dumps(asdict(experiment), indent=1, ensure_ascii=False)),
+        (".md", markdown(experiment)),
+    ):
         with staged_file(folder / f"{experiment.name}{suffix}") as file:
             file.write(f"{text}\n".encode())
     path = folder / f"{experiment.name}.html"
@@ -140,13 +119,12 @@ def markdown(experiment: Experiment) -> str:
 
 def page(experiment: Experiment) -> str:
     """Returns the page."""
-    outcomes = [one.outcome for one in experiment.compared]
-    counts = {name: outcomes.count(name) for name in (SAME, REVERSED, NOISE, UNKNOWN, ABSENT) if name in outcomes}
+    outcomes = Counter(one.outcome for one in experiment.compared)
     return render(
         "experiment.html.jinja",
         heading=cut(experiment.title, 200),
         lead=experiment.lead,
-        counts=[(name, str(count), f"of {len(outcomes)} comparisons") for name, count in counts.items()],
+        counts=[(name, str(count), f"of {len(experiment.compared)} comparisons") for name, count in outcomes.items()],
         rows=[(label, paper, [experiment.cell(label, name) for name in experiment.columns])
               for label, paper in experiment.rows],
         columns=experiment.columns,
@@ -178,19 +156,14 @@ def _signed(value: float | None) -> str:
 def _strips(experiment: Experiment, column: str) -> Chart:
     """Draws the values of every seed, one line for each row of the table."""
     cells = [cell for label, _ in experiment.rows if (cell := experiment.cell(label, column)).values]
-    low, high, ticks = axis_of([value for cell in cells for value in cell.values])
-    top, floor = 8.0, 8.0 + 40.0 * len(cells)
     means = "; ".join(f"{cell.row}: {cell.text}" for cell in cells)
-    chart, x = Chart(column, cut(means, 2000), floor + 24), Scale(low, high, 16, WIDTH - 40)
-    for tick in ticks:
-        chart.line("grid", (x(tick), x(tick)), (top, floor))
-        chart.label(f"{tick:.6g}", x(tick), floor + 18)
-    for number, cell in enumerate(cells):
-        y = top + 40.0 * number + 27
-        chart.label(cut(cell.row, 64), x.start, y - 13, "start", "name beside")
+    chart, x, heights = strip_chart(
+        column, means, [value for cell in cells for value in cell.values], [cell.row for cell in cells]
+    )
+    for cell, y in zip(cells, heights, strict=True):
         mean = cell.mean or 0.0
         if cell.deviation:
-            ends = max(mean - cell.deviation, low), min(mean + cell.deviation, high)
+            ends = max(mean - cell.deviation, x.low), min(mean + cell.deviation, x.high)
             chart.line("spread", (x(ends[0]), x(ends[1])), (y, y))
         chart.line("mean", (x(mean), x(mean)), (y - 8, y + 8), f"{cut(cell.row)}: {cell.text}")
         for value in cell.values:
@@ -233,17 +206,11 @@ def _differences(compared: Sequence[Compared]) -> Chart | None:
         return None
     values = [0.0, *(value for one in drawn for value in (one.difference, one.paper, *(one.interval or ()))
                      if value is not None)]  # fmt: skip
-    low, high, ticks = axis_of(values)
-    top, floor = 8.0, 8.0 + 40.0 * len(drawn)
+    names = [f"{one.first} − {one.second}: {one.column}" for one in drawn]
     words = "; ".join(" ".join(_compared_cells(one)[:4]) for one in drawn)
-    chart, x = Chart("Differences", cut(words, 2000), floor + 24), Scale(low, high, 16, WIDTH - 40)
-    for tick in ticks:
-        chart.line("grid", (x(tick), x(tick)), (top, floor))
-        chart.label(f"{tick:.6g}", x(tick), floor + 18)
-    chart.line("ideal", (x(0), x(0)), (top, floor))
-    for number, one in enumerate(drawn):
-        y = top + 40.0 * number + 27
-        chart.label(cut(f"{one.first} − {one.second}: {one.column}", 80), x.start, y - 13, "start", "name beside")
+    chart, x, heights = strip_chart("Differences", words, values, names)
+    chart.line("ideal", (x(0), x(0)), (heights[0] - 27, heights[-1] + 13))
+    for one, y in zip(drawn, heights, strict=True):
         cells = _compared_cells(one)
         if one.interval:
             chart.line("spread", (x(one.interval[0]), x(one.interval[1])), (y, y), f"95 % interval {cells[4]}")

@@ -7,11 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from bert_tf.reports.charts import WIDTH, Chart, Scale, axis_of
+from bert_tf.reports.charts import Chart, strip_chart
 from bert_tf.reports.page import render, write_page
 from bert_tf.reports.text import cut, plural
 
-_ROW = 40.0
 _NONE = "–"
 _AVERAGES = ("Average", "Without WNLI", "Mean of these tasks")
 
@@ -172,17 +171,10 @@ def _percent(value: float | None) -> str:
 
 def _chart(page: GluePage, names: Sequence[str]) -> Chart:
     """Draws the score of every model, one row for each task."""
-    low, high, ticks = axis_of([model.scores[name] for model in page.models for name in names if name in model.scores])
-    floor = 8 + _ROW * len(names)
     texts = "; ".join(f"{page.titles[name]} {_percent(page.models[0].scores[name])}" for name in names)
-    chart = Chart("Scores by task", texts, floor + 24)
-    x = Scale(low, high, 16, WIDTH - 40)
-    for tick in ticks:
-        chart.line("grid", (x(tick), x(tick)), (8, floor))
-        chart.label(f"{tick:.6g}", x(tick), floor + 18)
-    for number, name in enumerate(names):
-        y = 8 + _ROW * number + 27
-        chart.label(page.titles[name], x.start, y - 13, "start", "name beside")
+    values = [model.scores[name] for model in page.models for name in names if name in model.scores]
+    chart, x, heights = strip_chart("Scores by task", texts, values, [page.titles[name] for name in names])
+    for name, y in zip(names, heights, strict=True):
         # This model is drawn last, over the others.
         for model in reversed(page.models):
             if (score := model.scores.get(name)) is not None:

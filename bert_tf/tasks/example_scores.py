@@ -1,7 +1,7 @@
 """Statistics of single examples from which metrics and their uncertainty follow.
 
-Every metric is a function of sums over the examples, so that the metric of any resample of the examples is a product of
-matrices. A file of them is beside the predictions of a fine-tuning run.
+Every metric but Spearman's correlation is a function of sums over the examples, so that the metrics of resamples of the
+examples are a product of matrices. A file of them is beside the predictions of a fine-tuning run.
 
 Shape legend: E examples, K statistics, R resamples, C labels.
 """
@@ -18,7 +18,7 @@ from scipy.stats import rankdata
 from bert_tf.config.files import staged_file
 
 EXAMPLE_SCORES_NAME = "example_scores.npz"
-MEAN, F1, MATTHEWS, CORRELATION = "mean", "f1", "matthews", "correlation"
+MEAN, F1, MATTHEWS, CORRELATION, RANKS = "mean", "f1", "matthews", "correlation", "ranks"
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,7 @@ class ExampleScores:
     """Statistics of one metric.
 
     Args:
-        kind: `mean`, `f1`, `matthews` or `correlation`.
+        kind: `mean`, `f1`, `matthews`, `correlation` or `ranks`.
         rows: statistics of each example, float64 (E, K).
 
     Example:
@@ -48,12 +48,14 @@ class ExampleScores:
         Returns:
             The metric, float64 (R,).
         """
+        if self.kind == RANKS:
+            return np.array([_rank_correlation(np.repeat(self.rows, row, axis=0)) for row in np.asarray(counts)])
         return _COMBINED[self.kind](np.asarray(counts, np.float64) @ self.rows)
 
     @property
     def value(self) -> float:
         """The metric of all examples."""
-        return float(self.values(np.ones((1, len(self.rows))))[0])
+        return float(self.values(np.ones((1, len(self.rows)), np.int64))[0])
 
 
 def mean_scores(values: Sequence[float]) -> ExampleScores:
@@ -104,19 +106,24 @@ def matthews_scores(gold: Sequence[str], predicted: Sequence[str]) -> ExampleSco
     return ExampleScores(MATTHEWS, np.eye(len(labels) ** 2)[cells])
 
 
-def correlation_scores(gold: Sequence[float], predicted: Sequence[float], ranks: bool = False) -> ExampleScores:
+def correlation_scores(gold: Sequence[float], predicted: Sequence[float]) -> ExampleScores:
     """Returns the statistics of Pearson's correlation.
 
     Args:
         gold: gold number of each example.
         predicted: predicted numbers.
-        ranks: whether to use the ranks among all examples instead, for Spearman's correlation. Resamples keep these
-            ranks, although those among the resample differ a little.
     """
-    x, y = (rankdata(values) if ranks else np.asarray(values, np.float64) for values in (gold, predicted))
-    # Centred values lose fewer digits in the sums of squares.
-    x, y = x - x.mean(), y - y.mean()
-    return ExampleScores(CORRELATION, np.stack([np.ones_like(x), x, y, x * x, y * y, x * y], axis=1))
+    return ExampleScores(CORRELATION, _moments(np.stack([gold, predicted], axis=1)))
+
+
+def rank_correlation_scores(gold: Sequence[float], predicted: Sequence[float]) -> ExampleScores:
+    """Returns the statistics of Spearman's rank correlation: the numbers themselves.
+
+    Args:
+        gold: gold number of each example.
+        predicted: predicted numbers.
+    """
+    return ExampleScores(RANKS, np.stack([gold, predicted], axis=1).astype(np.float64))
 
 
 def write_example_scores(path: Path, scores: Mapping[str, ExampleScores]) -> None:
@@ -161,6 +168,18 @@ def _matthews(sums: np.ndarray) -> np.ndarray:
     covariance = np.trace(matrix, axis1=1, axis2=2) * total - (gold * predicted).sum(1)
     variances = (total**2 - (gold**2).sum(1)) * (total**2 - (predicted**2).sum(1))
     return _share(covariance, np.sqrt(variances))
+
+
+def _moments(pairs: np.ndarray) -> np.ndarray:
+    """Returns the powers of pairs of numbers, (E, 2), from whose sums their correlation follows."""
+    # Centred values lose fewer digits in the sums of squares.
+    x, y = (pairs - pairs.mean(axis=0)).T
+    return np.stack([np.ones_like(x), x, y, x * x, y * y, x * y], axis=1)
+
+
+def _rank_correlation(pairs: np.ndarray) -> float:
+    """Returns the correlation of the ranks of pairs of numbers, (E, 2)."""
+    return float(_correlation(_moments(rankdata(pairs, axis=0)).sum(axis=0, keepdims=True))[0])
 
 
 def _correlation(sums: np.ndarray) -> np.ndarray:

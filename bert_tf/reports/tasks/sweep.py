@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from bert_tf.config.files import staged_file
-from bert_tf.reports.charts import WIDTH, Chart, Scale, axis_of
+from bert_tf.reports.charts import Chart, Scale, strip_chart
 from bert_tf.reports.page import render, write_page
 from bert_tf.reports.text import cut, format_metric, plural
 
@@ -260,20 +260,14 @@ def _cells(row: RunRow, names: Sequence[str], metrics: Sequence[str]) -> list[st
 
 def _strips(settings: Sequence[Setting], metric: str) -> Chart:
     """Draws the ranking metric of every run, one row per setting."""
-    low, high, ticks = axis_of([value for one in settings for value in one.values])
-    top, floor = 8.0, 8.0 + 40.0 * len(settings)
     means = "; ".join(f"{one.name}: {measured(one.mean)}" for one in settings)
-    chart = Chart(f"{metric} by setting", cut(means, 2000), floor + 24)
-    x = Scale(low, high, 16, WIDTH - 40)
-    for tick in ticks:
-        chart.line("grid", (x(tick), x(tick)), (top, floor))
-        chart.label(f"{tick:.6g}", x(tick), floor + 18)
-    for number, one in enumerate(settings):
-        y = top + 40.0 * number + 27
-        chart.label(cut(one.name, 64), x.start, y - 13, "start", "name beside")
+    chart, x, heights = strip_chart(
+        f"{metric} by setting", means, [v for one in settings for v in one.values], [one.name for one in settings]
+    )
+    for one, y in zip(settings, heights, strict=True):
         if one.mean is not None:
             if one.deviation:
-                ends = (max(one.mean - one.deviation, low), min(one.mean + one.deviation, high))
+                ends = (max(one.mean - one.deviation, x.low), min(one.mean + one.deviation, x.high))
                 chart.line("spread", (x(ends[0]), x(ends[1])), (y, y))
             tip = f"{cut(one.name)}: mean {written(one.mean)}, standard deviation {measured(one.deviation)}"
             chart.line("mean", (x(one.mean), x(one.mean)), (y - 8, y + 8), tip)

@@ -21,7 +21,7 @@ from bert_tf.reports.tasks.scored import ScoredLabel, ScoredLabels, ScoredNumber
 from bert_tf.tasks.averaging import label_order, mean_probabilities
 from bert_tf.tasks.base import Task
 from bert_tf.tasks.classify.rows import TextExample, mean_of_windows, text_rows
-from bert_tf.tasks.example_scores import ExampleScores, correlation_scores, mean_scores
+from bert_tf.tasks.example_scores import ExampleScores, correlation_scores, mean_scores, rank_correlation_scores
 from bert_tf.tasks.predictions import LabelPrediction, NumberPrediction, check_unranked
 from bert_tf.tasks.rows import Arrays, EncodedRows
 from bert_tf.text import columns
@@ -248,7 +248,7 @@ class NumberTask(TextsTask[NumberAnswer]):
     ) -> dict[str, ExampleScores]:
         """Returns the statistics of both correlations."""
         numbers = right_numbers(examples), [answer.number for answer in answers]
-        return {"pearson": correlation_scores(*numbers), "spearman": correlation_scores(*numbers, ranks=True)}
+        return {"pearson": correlation_scores(*numbers), "spearman": rank_correlation_scores(*numbers)}
 
     def predictions(
         self, examples: Sequence[TextExample], answers: Sequence[NumberAnswer], top_k: int | None = None

@@ -13,7 +13,7 @@ from bert_tf.config import ConfigError, DataConfig
 from bert_tf.experiments import results
 from bert_tf.experiments.plan import Directories, Plan
 from bert_tf.experiments.registry import TABLES, table
-from bert_tf.experiments.results import bootstrap_interval, write_tables
+from bert_tf.experiments.results import write_tables
 from bert_tf.experiments.runs import Run, Runs
 from bert_tf.experiments.scales import LAPTOP, PAPER, SCALES, scale
 from bert_tf.experiments.tasks import OFFICIAL, STAND_INS, split_rows
@@ -188,21 +188,15 @@ def test_a_figure_has_lines(directories):
     assert "step 1,000" in text
 
 
-def test_bootstrap_interval_covers_seeds_and_examples():
-    # Two seeds far apart: an interval of examples alone would exclude 0.
-    random = np.random.default_rng(0)
-    systems = [
-        [mean_scores((random.random(EXAMPLES) < p).astype(float)) for p in ps] for ps in ((0.9, 0.5), (0.6, 0.6))
-    ]
-    low, high = bootstrap_interval(*systems)
-    assert low < 0 < high
-    low, high = bootstrap_interval([systems[0][0]], [systems[1][0]])
-    assert 0.2 < low < 0.3 < high < 0.4
-
-
-def test_bootstrap_refuses_other_examples():
-    with pytest.raises(ValueError, match="3"):
-        bootstrap_interval([mean_scores([1.0] * 3)], [mean_scores([1.0] * 2)])
+def test_runs_with_other_examples_are_not_compared(directories):
+    plan = plan_of(directories, "figure5")
+    runs = Runs(directories.output, list(plan.runs.values()))
+    plan.prepare()
+    runs.execute_all(Executor(directories, {}))
+    folder = directories.output / next(name for name in plan.runs if name.startswith("finetuning/ltr")) / "dev"
+    write_example_scores(folder / "example_scores.npz", {"accuracy": mean_scores([1.0] * 3)})
+    with pytest.raises(ValueError, match=f"3, {EXAMPLES}"):
+        write_tables(plan, runs)
 
 
 def test_a_split_file_loses_no_row(tmp_path):

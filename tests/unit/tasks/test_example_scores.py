@@ -13,6 +13,7 @@ from bert_tf.tasks.example_scores import (
     label_f1_scores,
     matthews_scores,
     mean_scores,
+    rank_correlation_scores,
     read_example_scores,
     write_example_scores,
 )
@@ -66,10 +67,21 @@ def test_pearson(random, drawn, counts):
     np.testing.assert_allclose(correlation_scores(gold, predicted).values(counts), expected)
 
 
-def test_spearman_of_all_examples(random):
+def test_spearman(random, drawn, counts):
     gold, predicted = random.integers(0, 9, (2, EXAMPLES))  # with ties
-    expected = stats.spearmanr(gold, predicted).statistic
-    assert correlation_scores(gold, predicted, ranks=True).value == pytest.approx(expected)
+    expected = [stats.spearmanr(gold[row], predicted[row]).statistic for row in drawn]
+    scores = rank_correlation_scores(gold, predicted)
+    np.testing.assert_allclose(scores.values(counts), expected)
+    assert scores.value == pytest.approx(stats.spearmanr(gold, predicted).statistic)
+
+
+def test_correlations_of_constant_predictions_are_zero():
+    for scores in (correlation_scores, rank_correlation_scores):
+        assert scores([1.0, 2.0, 3.0], [2.0, 2.0, 2.0]).value == 0.0
+
+
+def test_f1_of_a_label_that_does_not_occur_is_zero():
+    assert label_f1_scores(["0", "0"], ["0", "0"], "1").value == 0.0
 
 
 def test_file(tmp_path, random):

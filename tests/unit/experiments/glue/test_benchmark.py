@@ -15,7 +15,6 @@ from bert_tf.experiments.glue.benchmark import run_benchmark
 from bert_tf.experiments.glue.plan import GlueSettings
 from bert_tf.experiments.glue.table import GlueResults, text_table
 from bert_tf.experiments.glue.tasks import TASKS, find_data
-from bert_tf.tasks import metrics
 from bert_tf.tasks.glue import submission
 from tests.support.experiments.glue_samples import ROWS, FakeCommands, write_glue
 from tests.support.reports.page_reader import Page
@@ -160,18 +159,3 @@ def test_other_examples_are_not_compared(tmp_path: Path, data: Path, preset: Pat
     assert results.comparisons == {}
     assert "no prediction" in results.missing["comparison of SST-2"]
     assert "no result" in results.missing["comparison of RTE"]
-
-
-def test_metrics_of_the_bootstrap_are_the_official_ones() -> None:
-    from bert_tf.experiments.glue.compare import METRICS
-
-    rng = np.random.default_rng(3)
-    gold = rng.choice(["0", "1"], 200)
-    predicted = np.where(rng.random(200) < 0.7, gold, rng.choice(["0", "1"], 200))
-    assert METRICS["accuracy"](gold, predicted) == pytest.approx(metrics.accuracy(gold, predicted))
-    assert METRICS["f1"](gold, predicted) == pytest.approx(metrics.f1(gold, predicted, "1"))
-    assert METRICS["matthews"](gold, predicted) == pytest.approx(metrics.matthews(gold, predicted))
-    assert METRICS["matthews"](gold, np.full(200, "1")) == METRICS["f1"](np.full(3, "0"), np.full(3, "0")) == 0
-    numbers, noisy = rng.random(50), rng.random(50).round(1)
-    for name in ("pearson", "spearman"):
-        assert METRICS[name](numbers, noisy) == pytest.approx(getattr(metrics, name)(numbers, noisy))
