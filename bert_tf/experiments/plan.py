@@ -42,6 +42,11 @@ class Directories:
         return read_manifest(data_directories(self.data)[0])
 
     @property
+    def longest(self) -> int:
+        """Maximum length of the pre-training examples."""
+        return read_manifest(data_directories(self.data)[-1]).config.max_seq_length
+
+    @property
     def derived(self) -> Path:
         """Files derived from those of `tasks`."""
         return self.output / DERIVED_NAME
@@ -86,9 +91,13 @@ class Plan:
             settings: settings of all pre-training runs.
         """
         model = BertConfig.from_size(start.size, vocabulary_size=self.directories.corpus.vocabulary_size)
-        values = {"training.steps": self.scale.steps, **start.settings, **settings}
+        values = {"training.steps": self.scale.steps, **self._settings_of(start, settings)}
         run = RunConfig(model, recipe(self.scale.recipe).training)
         return with_overrides(run, [f"{name}={value}" for name, value in values.items()])
+
+    def _settings_of(self, start: Pretraining, settings: Mapping[str, Any]) -> dict[str, Any]:
+        """Returns the settings of a pre-training run; the model has the positions that the data trains."""
+        return {"model.max_sequence_length": self.directories.longest, **start.settings, **settings}
 
     def words(self, table: Table) -> str:
         """Returns the numbers of steps and seeds of a table."""
@@ -105,7 +114,7 @@ class Plan:
         self.tables.append(table)
         for start in table.pretrainings:
             self.configs[start.name] = self.config_of(start, settings)
-            self._keep(pretraining_run(start, self, settings))
+            self._keep(pretraining_run(start, self, self._settings_of(start, settings)))
         self.cells[table.name] = [self._cell(row, column) for row in table.rows for column in table.columns]
 
     @property
@@ -150,7 +159,7 @@ def pretraining_run(start: Pretraining, plan: Plan, settings: Mapping[str, Any])
     Args:
         start: the run.
         plan: plan of the experiment.
-        settings: settings of all pre-training runs.
+        settings: its settings.
     """
     scale, directories = plan.scale, plan.directories
     config, corpus = plan.configs[start.name], directories.corpus.config
@@ -158,11 +167,10 @@ def pretraining_run(start: Pretraining, plan: Plan, settings: Mapping[str, Any])
     is_causal = "causal_lm" in start.settings.values()
     flops = pretraining_flops(config.model, tokens, 1.0 if is_causal else corpus.masked_lm_prob)
     name = f"{PRETRAINING_NAME}/{start.name}"
-    values = {**start.settings, **settings}
     steps = scale.steps
     command = ["pretrain", "--data", str(directories.data), "--recipe", scale.recipe, "--model", start.size]
-    command += ["--steps", str(steps), "--output", str(directories.output / name), *_set(values)]
-    identity = {"recipe": scale.recipe, "model": start.size, "steps": steps, **values}
+    command += ["--steps", str(steps), "--output", str(directories.output / name), *_set(settings)]
+    identity = {"recipe": scale.recipe, "model": start.size, "steps": steps, **settings}
     return Run(name, tuple(command), identity, {"data": directories.data}, work=flops)
 
 
@@ -191,7 +199,7 @@ def finetuning_runs(
         command += task.arguments(folders.tasks, folders.derived, scale)
         command += [*flags, *cache, "--output", str(folders.output / name)]
         command += _set({**settings, "training.seed": seed, "training.keep_checkpoints": 1})
-        identity = {"task": task.task, "flags": [*task.flags, *flags], **settings, "training.seed": seed}
+        identity = {"task": task.task, "flags": [*task.flags_of(scale), *flags], **settings, "training.seed": seed}
         inputs = {file: folders.tasks / file for file in task.files}
         yield Run(name, tuple(command), identity, inputs, flops, (f"{PRETRAINING_NAME}/{row.start.name}",))
 

@@ -12,6 +12,8 @@ At the laptop's scale the rows are the same encoder with random and with pre-tra
 from __future__ import annotations
 
 from bert_tf.experiments.design import Column, Row, Table
+from bert_tf.experiments.glue.published import PUBLISHED
+from bert_tf.experiments.glue.tasks import TASKS
 from bert_tf.experiments.scales import Scale
 
 COLUMNS = (
@@ -24,8 +26,15 @@ COLUMNS = (
     Column("MRPC", "mrpc", "f1"),
     Column("RTE", "rte", "accuracy"),
 )
-BASE = (84.6, 71.2, 90.5, 93.5, 52.1, 85.8, 88.9, 66.4)
-LARGE = (86.7, 72.1, 92.7, 94.9, 60.5, 86.5, 89.3, 70.1)
+
+
+def _published(model: str) -> tuple[float | None, ...]:
+    """Returns the paper's values for the columns."""
+    metrics = next(row.metrics for row in PUBLISHED if row.name == model)
+    return tuple(metrics[column.task][TASKS[column.task].metrics.index(column.metric)] for column in COLUMNS)
+
+
+BASE, LARGE = _published("BERT Base"), _published("BERT Large")
 
 
 def table(scale: Scale) -> Table:

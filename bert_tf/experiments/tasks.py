@@ -7,13 +7,16 @@ take its place at the laptop's scale; tables and pages name it.
 from __future__ import annotations
 
 import zlib
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from bert_tf.config.files import staged_file
+from bert_tf.experiments.glue.plan import PAPER_RATES
+from bert_tf.experiments.glue.tasks import TASKS as GLUE
+from bert_tf.experiments.glue.tasks import TRAIN_FILE
 from bert_tf.experiments.scales import Scale
+from bert_tf.tasks.registry import TASKS as ENTRIES
 
 # Placeholders of flags: the directory of --tasks, and that of derived files.
 TASKS, DERIVED = "{tasks}", "{derived}"
@@ -21,9 +24,8 @@ DERIVED_NAME = "task_files"
 # One row in this many of a split file is for development.
 _DEV_EVERY = 5
 
-# arXiv 1810.04805, section 4 and A.3: epochs, batch sizes and learning rates.
-_GLUE = {"training.batch_size": 32, "training.epochs": 3}
-_GLUE_RATES = (5e-5, 4e-5, 3e-5, 2e-5)
+# arXiv 1810.04805, A.3: the learning rates of named entity recognition. Small models need higher ones.
+_NER_RATES, _LAPTOP_RATE = (5e-5, 3e-5, 2e-5), 3e-4
 
 
 @dataclass(frozen=True)
@@ -32,12 +34,11 @@ class TableTask:
 
     Args:
         name: name in tables.
-        task: name of the task on the command line.
+        task: name of the task on the command line, whose recipe has the paper's epochs and batch size.
         flags: its flags, with `TASKS` or `DERIVED` before paths.
         files: files that must exist.
-        settings: training settings at the paper's scale.
-        rates: learning rates to try; the best on the development set is reported.
-        laptop: training settings at the laptop's scale, for models of a few million parameters.
+        rates: learning rates to try, of which the best on the development set is reported; () for that of the recipe.
+        laptop_epochs: epochs at the laptop's scale; None for those of the recipe.
         laptop_flags: further flags at the laptop's scale.
         split: file to split into `train.tsv` and `dev.tsv` in `DERIVED`, with the name of their directory.
         stands_for: official data in whose place these files are; "" for official data.
@@ -47,9 +48,8 @@ class TableTask:
     task: str
     flags: tuple[str, ...]
     files: tuple[str, ...]
-    settings: Mapping[str, Any] = field(default_factory=lambda: _GLUE)
-    rates: tuple[float, ...] = _GLUE_RATES
-    laptop: Mapping[str, Any] = field(default_factory=lambda: {"training.batch_size": 32, "training.epochs": 3})
+    rates: tuple[float, ...] = ()
+    laptop_epochs: int | None = None
     laptop_flags: tuple[str, ...] = ()
     split: tuple[str, str] | None = None
     stands_for: str = ""
@@ -58,93 +58,60 @@ class TableTask:
         """Returns the files that do not exist."""
         return [tasks / name for name in self.files if not (tasks / name).exists()]
 
+    def flags_of(self, scale: Scale) -> tuple[str, ...]:
+        """Returns the flags at a scale, with placeholders."""
+        return self.flags + (self.laptop_flags if scale.is_laptop else ())
+
     def arguments(self, tasks: Path, derived: Path, scale: Scale) -> list[str]:
         """Returns the flags with the directories."""
-        flags = self.flags + (self.laptop_flags if scale.is_laptop else ())
-        return [flag.replace(TASKS, str(tasks)).replace(DERIVED, str(derived)) for flag in flags]
+        return [flag.replace(TASKS, str(tasks)).replace(DERIVED, str(derived)) for flag in self.flags_of(scale)]
 
     def trials(self, scale: Scale) -> list[dict[str, Any]]:
         """Returns the training settings to try, one dictionary for each learning rate."""
+        recipe = ENTRIES[self.task].recipe
+        epochs, rates = recipe.epochs, self.rates or (recipe.learning_rate,)
         if scale.is_laptop:
-            return [{"training.learning_rate": _LAPTOP_RATE, **self.laptop}]
-        return [{"training.learning_rate": rate, **self.settings} for rate in self.rates]
+            epochs, rates = self.laptop_epochs or epochs, (_LAPTOP_RATE,)
+        settings = {"training.batch_size": recipe.batch_size, "training.epochs": epochs}
+        return [{"training.learning_rate": rate, **settings} for rate in rates]
 
     def size(self, tasks: Path) -> int:
         """Returns the bytes of the files, an upper limit of the training texts."""
         return sum((tasks / name).stat().st_size for name in self.files if (tasks / name).is_file())
 
 
-# Small models need higher rates than Base.
-_LAPTOP_RATE = 3e-4
+def _glue(name: str, laptop_epochs: int | None = None) -> TableTask:
+    """Returns a task of GLUE, whose folder has its title."""
+    task = GLUE[name]
+    folder = f"glue/{task.title}"
+    files = tuple(f"{folder}/{file}" for file in (TRAIN_FILE, *task.dev_files.values()))
+    return TableTask(task.title, name, ("--data", f"{TASKS}/{folder}"), files, PAPER_RATES, laptop_epochs)
 
 
-def _glue(name: str, folder: str, *more: str, laptop_epochs: int = 3, dev: str = "dev.tsv") -> TableTask:
-    files = tuple(f"glue/{folder}/{file}" for file in ("train.tsv", dev, *more))
-    laptop = {"training.batch_size": 32, "training.epochs": laptop_epochs}
-    return TableTask(name, name.split("-")[0].lower(), ("--data", f"{TASKS}/glue/{folder}"), files, laptop=laptop)
+def _pair(name: str, task: str, train: str, dev: str, **fields: Any) -> TableTask:
+    """Returns a task with the flags --train and --dev."""
+    return TableTask(name, task, ("--train", f"{TASKS}/{train}", "--dev", f"{TASKS}/{dev}"), (train, dev), **fields)
 
 
-def _pair(task: str, train: str, dev: str) -> dict[str, Any]:
-    """Returns the fields of a task with the flags --train and --dev."""
-    return {"task": task, "flags": ("--train", f"{TASKS}/{train}", "--dev", f"{TASKS}/{dev}"), "files": (train, dev)}
-
-
-_SQUAD1 = {"training.batch_size": 32, "training.epochs": 3}
-_SQUAD2 = {"training.batch_size": 48, "training.epochs": 2}
-_SWAG = {"training.batch_size": 16, "training.epochs": 3}
-_NER = {"training.batch_size": 32, "training.epochs": 4}
-_ONE_EPOCH = {"training.batch_size": 32, "training.epochs": 1}
-
-# For windows of 128 tokens, the positions of laptop models.
-_SHORT_WINDOWS = ("--doc_stride", "48", "--max_query_length", "32")
+# Windows of 128 tokens, and one epoch, for the laptop's models.
+_SHORT_WINDOWS: dict[str, Any] = {
+    "laptop_epochs": 1,
+    "laptop_flags": ("--doc_stride", "48", "--max_query_length", "32"),
+}
 
 OFFICIAL: dict[str, TableTask] = {
-    "mnli": _glue("MNLI", "MNLI", "dev_mismatched.tsv", dev="dev_matched.tsv", laptop_epochs=1),
-    "qqp": _glue("QQP", "QQP", laptop_epochs=1),
-    "qnli": _glue("QNLI", "QNLI", laptop_epochs=1),
-    "sst2": TableTask(
-        "SST-2",
-        "sst2",
-        ("--data", f"{TASKS}/glue/SST-2"),
-        ("glue/SST-2/train.tsv", "glue/SST-2/dev.tsv"),
-        laptop=_ONE_EPOCH,
-    ),
-    "cola": _glue("CoLA", "CoLA"),
-    "stsb": TableTask(
-        "STS-B", "stsb", ("--data", f"{TASKS}/glue/STS-B"), ("glue/STS-B/train.tsv", "glue/STS-B/dev.tsv")
-    ),
-    "mrpc": _glue("MRPC", "MRPC"),
-    "rte": _glue("RTE", "RTE"),
-    "squad1": TableTask(
-        "SQuAD 1.1",
-        **_pair("squad1", "squad/train-v1.1.json", "squad/dev-v1.1.json"),
-        settings=_SQUAD1,
-        rates=(5e-5,),
-        laptop=_ONE_EPOCH,
-        laptop_flags=_SHORT_WINDOWS,
-    ),
-    "squad2": TableTask(
-        "SQuAD 2.0",
-        **_pair("squad2", "squad/train-v2.0.json", "squad/dev-v2.0.json"),
-        settings=_SQUAD2,
-        rates=(5e-5,),
-        laptop=_ONE_EPOCH,
-        laptop_flags=_SHORT_WINDOWS,
-    ),
-    "swag": TableTask(
-        "SWAG",
-        **_pair("swag", "swag/train.csv", "swag/val.csv"),
-        settings=_SWAG,
-        rates=(2e-5,),
-        laptop=_SWAG,
-    ),
-    # The paper's grid for NER: section 5.3 and A.3.
-    "ner": TableTask(
+    **{name: _glue(name, laptop_epochs=1) for name in ("mnli", "qqp", "qnli", "sst2")},
+    **{name: _glue(name) for name in ("cola", "stsb", "mrpc", "rte")},
+    "squad1": _pair("SQuAD 1.1", "squad1", "squad/train-v1.1.json", "squad/dev-v1.1.json", **_SHORT_WINDOWS),
+    "squad2": _pair("SQuAD 2.0", "squad2", "squad/train-v2.0.json", "squad/dev-v2.0.json", **_SHORT_WINDOWS),
+    "swag": _pair("SWAG", "swag", "swag/train.csv", "swag/val.csv"),
+    "ner": _pair(
         "CoNLL-2003",
-        **_pair("ner", "ner/conll2003/train.txt", "ner/conll2003/valid.txt"),
-        settings=_NER,
-        rates=(5e-5, 3e-5, 2e-5),
-        laptop=_ONE_EPOCH,
+        "ner",
+        "ner/conll2003/train.txt",
+        "ner/conll2003/valid.txt",
+        rates=_NER_RATES,
+        laptop_epochs=1,
     ),
 }
 
@@ -166,34 +133,35 @@ STAND_INS: dict[str, TableTask] = {
         split=("glue/QNLI/dev.tsv", "qnli"),
         stands_for="QNLI",
     ),
-    "squad1": TableTask(
+    "squad1": _pair(
         "SQuADShifts Amazon, tested on XQuAD English",
-        **(_pair("squad1", "squad/squadshifts_amazon_reviews_v1.0.json", "squad/xquad.en.json")),
-        laptop=_ONE_EPOCH,
-        laptop_flags=_SHORT_WINDOWS,
+        "squad1",
+        "squad/squadshifts_amazon_reviews_v1.0.json",
+        "squad/xquad.en.json",
         stands_for="SQuAD 1.1",
+        **_SHORT_WINDOWS,
     ),
-    "squad2": TableTask(
+    "squad2": _pair(
         "a half of SQuAD 2.0's development set, split",
-        **_pair("squad2", "squad/derived/train-v2.0.json", "squad/derived/dev-v2.0.json"),
-        laptop=_ONE_EPOCH,
-        laptop_flags=_SHORT_WINDOWS,
+        "squad2",
+        "squad/derived/train-v2.0.json",
+        "squad/derived/dev-v2.0.json",
         stands_for="SQuAD 2.0",
+        **_SHORT_WINDOWS,
     ),
-    "swag": TableTask(
+    "swag": _pair(
         "CODAH",
-        **_pair(
-            "swag",
-            "multiple_choice/derived_swag_csv/codah_train.csv",
-            "multiple_choice/derived_swag_csv/codah_val.csv",
-        ),
-        laptop=_SWAG,
+        "swag",
+        "multiple_choice/derived_swag_csv/codah_train.csv",
+        "multiple_choice/derived_swag_csv/codah_val.csv",
         stands_for="SWAG",
     ),
-    "ner": TableTask(
+    "ner": _pair(
         "WikiANN English",
-        **_pair("ner", "ner/wikiann_en/train", "ner/wikiann_en/dev"),
-        laptop=_ONE_EPOCH,
+        "ner",
+        "ner/wikiann_en/train",
+        "ner/wikiann_en/dev",
+        laptop_epochs=1,
         stands_for="CoNLL-2003",
     ),
 }

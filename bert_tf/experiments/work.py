@@ -7,13 +7,13 @@ from pathlib import Path
 from bert_tf.config import BertConfig
 from bert_tf.experiments.tasks import TableTask
 
-# Bytes of English text in a word piece, including its space; and the share of task files that is training text.
+# Bytes of text in a token: 190 MB of English Wikipedia become 42.7 million tokens of 16,000 word pieces.
 _BYTES_PER_TOKEN = 4.5
-# Share of the rate of a large matrix product that a training step reaches; the measured runs of docs/recipes.md have
-# shares from 0.3 to 0.5.
+# Assumed share of the rate of a large matrix product that a training step reaches. The recipe `laptop` reaches 22,000
+# tokens a second (`pretraining.recipes`), 0.4 of a rate of 230 GFLOP/s.
 _UTILIZATION = 0.4
-# Seconds to start a process, read data and write results, on two CPU cores.
-_START_SECONDS = 30.0
+# Assumed seconds to start a process, read data and write results, on two CPU cores.
+_START_SECONDS = 15.0
 # Bytes of a weight in a checkpoint (value and two moments) and in a preset.
 _CHECKPOINT_BYTES, _PRESET_BYTES = 12, 4
 

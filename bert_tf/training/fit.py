@@ -182,8 +182,7 @@ class _Trainer:
         """Makes the checkpoints of the chief available to all workers, whose copies of a store may be older."""
         if self.backend.workers:
             settle(self._output)
-            # Waits until the chief has uploaded its checkpoints.
-            self.backend.workers.any_worker(False)
+            self.backend.workers.wait()
         refresh(self._output)
 
     def _status(self) -> RunStatus:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+from collections.abc import Collection
 from pathlib import Path
 
 from bert_tf.config import ConfigError
@@ -32,15 +33,29 @@ def check_output(output: Path) -> None:
     Raises:
         ConfigError: if `output` is not a directory, or holds files that no run has written.
     """
+    check_names(output, OUTPUT_NAMES, "this run")
+
+
+def check_names(output: Path, names: Collection[str], owner: str) -> None:
+    """Checks the names in an output directory, other than hidden ones.
+
+    Args:
+        output: the output directory, which may be missing.
+        names: names that it may hold.
+        owner: what writes these names, in the error message.
+
+    Raises:
+        ConfigError: if `output` is not a directory, or holds other files.
+    """
     if not output.exists():
         return
     if not output.is_dir():
         raise ConfigError(f"`output` must be a directory. Received: {output}, a file. Choose another output directory.")
-    other_files = sorted(p.name for p in output.iterdir() if p.name not in OUTPUT_NAMES and p.name[0] != ".")
-    if other_files:
+    others = sorted(path.name for path in output.iterdir() if path.name not in names and path.name[0] != ".")
+    if others:
         raise ConfigError(
-            f"{output}: the output directory must be new, empty or of this run, but it holds "
-            f"{', '.join(other_files[:5])}. Choose another output directory."
+            f"{output}: the output directory must be new, empty or of {owner}, but it holds "
+            f"{', '.join(others[:5])}. Choose another output directory."
         )
 
 

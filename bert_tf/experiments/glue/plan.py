@@ -9,6 +9,7 @@ from pathlib import Path
 from bert_tf.config import ConfigError, TrainingConfig
 from bert_tf.experiments.glue.tasks import WNLI, TaskData
 from bert_tf.experiments.runs import Run
+from bert_tf.training.output import check_names
 
 # arXiv 1810.04805, 4.1.
 PAPER_RATES = (5e-5, 4e-5, 3e-5, 2e-5)
@@ -151,16 +152,7 @@ def check_output(output: Path) -> None:
     Raises:
         ConfigError: if it is a file, or holds files that no benchmark has written.
     """
-    if not output.exists():
-        return
-    if not output.is_dir():
-        raise ConfigError(f"`--output` must be a directory. Received: {output}, a file")
-    others = sorted(path.name for path in output.iterdir() if path.name not in _OUTPUT_NAMES and path.name[0] != ".")
-    if others:
-        raise ConfigError(
-            f"{output}: the output directory must be new, empty or of `bert-tf glue`, but it holds "
-            f"{', '.join(others[:5])}. Choose another output directory."
-        )
+    check_names(output, _OUTPUT_NAMES, "`bert-tf glue`")
 
 
 def plan_lines(trials: Sequence[Trial], missing: Mapping[str, str]) -> list[str]:

@@ -58,6 +58,10 @@ class Workers(ABC):
     def gather(self, values: Sequence[int]) -> np.ndarray:
         """Returns the numbers of all workers, in their order: (workers, n) from n int32 numbers of each."""
 
+    def wait(self) -> None:
+        """Waits until all workers have called this method."""
+        self.gather([0])
+
     def any_worker(self, vote: bool) -> bool:
         """Returns True if the vote of any worker is True."""
         return bool(self.gather([int(vote)]).any())

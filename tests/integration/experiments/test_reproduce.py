@@ -47,6 +47,8 @@ def test_table5_from_the_command_line_to_the_page(directories, tmp_path, capsys,
     settings = ["training.batch_size=8", "training.warmup_steps=1", "model.num_layers=1", "model.hidden_dim=32"]
     argv = ["reproduce", "table5", "--data", data, "--tasks", tasks, "--output", tmp_path / "out", "--seeds", "1",
             "--steps", "5", "--set", *settings]  # fmt: skip
+    assert main([*map(str, argv), "--plan"]) == 0
+    assert json.loads(capsys.readouterr().out.splitlines()[-1])["finished"] == 0 and not executed
     summaries = []
     for _ in range(2):
         assert main([str(argument) for argument in argv]) == 0
@@ -58,7 +60,10 @@ def test_table5_from_the_command_line_to_the_page(directories, tmp_path, capsys,
     values = {cell["row"]: cell["values"] for cell in result["cells"] if cell["column"] == "MNLI-m"}
     assert set(map(len, values.values())) == {1} and len(values) == 4
     assert all(one["interval"] for one in result["compared"] if one["column"] == "MNLI-m")
-    assert (tmp_path / "out" / "table5.html").is_file()
+    page = tmp_path / "out" / "table5.html"
+    page.unlink()
+    assert main([*map(str, argv), "--report"]) == 0
+    assert page.is_file() and len(executed) == 7
     # Neither checkpoints nor presets of fine-tuning runs are kept.
     left = {path.name for path in (tmp_path / "out" / "finetuning").glob("*/*/*/*")}
     assert {"dev", "result.json"} <= left and not left & {"checkpoints", "preset"}

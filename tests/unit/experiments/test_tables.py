@@ -17,8 +17,16 @@ from bert_tf.experiments.results import write_tables
 from bert_tf.experiments.runs import Run, Runs
 from bert_tf.experiments.scales import LAPTOP, PAPER, SCALES, scale
 from bert_tf.experiments.tasks import OFFICIAL, STAND_INS, split_rows
+from bert_tf.tasks.classify.base import LabelAnswer, NumberAnswer
+from bert_tf.tasks.classify.rows import TextExample
 from bert_tf.tasks.example_scores import mean_scores, write_example_scores
-from bert_tf.tasks.registry import TASKS
+from bert_tf.tasks.ner.files import Sentence
+from bert_tf.tasks.ner.texts import NerAnswer
+from bert_tf.tasks.registry import task_class
+from bert_tf.tasks.squad.answers import SquadAnswer
+from bert_tf.tasks.squad.files import GoldSpan, SquadExample
+from bert_tf.tasks.swag.files import ChoiceExample
+from bert_tf.tasks.swag.task import ChoiceAnswer
 from tests.support.data.samples import make_vocabulary, write_directory
 
 EXAMPLES = 400
@@ -62,8 +70,40 @@ def test_every_command_of_a_table_is_accepted(directories, name, scale_name):
 @pytest.mark.parametrize("name", TABLES)
 def test_metrics_are_those_of_the_task(name):
     for column in table(name, scale(PAPER)).columns:
-        if column.task:
-            assert OFFICIAL[column.task].task in TASKS
+        for tasks in (OFFICIAL, STAND_INS) if column.task else ():
+            if task := tasks.get(column.task):
+                assert column.metric in metrics_of(task.task)
+
+
+def metrics_of(name):
+    """Returns the metrics with statistics of examples of a task, from a correct prediction."""
+    task = task_class(name)()
+    if name.startswith("squad"):
+        example = SquadExample("line 1", "1", "q", "a text", (GoldSpan("text", 2, 6),))
+        return task.example_scores([example], [SquadAnswer("text")])
+    if name == "ner":
+        sentence = Sentence(Path("x"), 1, ("Bonn",), ("B-LOC",), ("Bonn B-LOC",), " ")
+        return task.example_scores([sentence], [NerAnswer(("B-LOC",))])
+    if name == "swag":
+        return task.example_scores([ChoiceExample("line 1", 0, "a", "b", ("c", "d"), 1)], [ChoiceAnswer(1)])
+    if name == "stsb":
+        return task.example_scores([TextExample("line 1", ("a", "b"), "2.0")], [NumberAnswer(2.0)])
+    return task.example_scores([TextExample("line 1", ("a",), "x")], [LabelAnswer("x", (1.0,))])
+
+
+def test_a_model_has_the_positions_of_its_data(directories):
+    plan = plan_of(directories, "table8")
+    assert {config.model.max_sequence_length for config in plan.configs.values()} == {32}
+    assert all("model.max_sequence_length=32" in run.command for run in plan.runs.values() if not run.after)
+
+
+def test_settings_of_fine_tuning_are_the_paper_s_at_its_scale(directories):
+    for name in ("squad2", "swag"):
+        (trial,) = OFFICIAL[name].trials(scale(PAPER))
+        expected = {"squad2": (5e-5, 48, 2), "swag": (2e-5, 16, 3)}[name]
+        assert tuple(trial[f"training.{key}"] for key in ("learning_rate", "batch_size", "epochs")) == expected
+    rates = [trial["training.learning_rate"] for trial in OFFICIAL["mrpc"].trials(scale(PAPER))]
+    assert rates == [5e-5, 4e-5, 3e-5, 2e-5]
 
 
 def test_tables_share_runs(directories):
