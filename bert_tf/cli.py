@@ -67,9 +67,12 @@ COMMANDS: dict[str, Command | Pipeline] = {
     "pretrain": Command("bert_tf.commands.pretrain", "pre-train a model; resumes an interrupted run"),
     "evaluate": Command("bert_tf.commands.evaluate", "compute held-out MLM and NSP metrics of a pre-trained preset"),
     "finetune": Command("bert_tf.commands.finetune", "fine-tune a preset on a task"),
-    "glue": Command("bert_tf.commands.glue", "fine-tune a preset on all tasks of GLUE; compare and submit the results"),
+    "glue": Command(
+        "bert_tf.commands.experiments.glue", "fine-tune a preset on all tasks of GLUE; compare and submit the results"
+    ),
     "reproduce": Command(
-        "bert_tf.commands.reproduce", "run the experiments of the BERT paper and compare their tables with the paper's"
+        "bert_tf.commands.experiments.reproduce",
+        "run the experiments of the BERT paper and compare their tables with the paper's",
     ),
     "score": Command("bert_tf.commands.score", "compute official metrics of a prediction file"),
     "predict": Command("bert_tf.commands.predict", "run a preset on the examples in a file"),

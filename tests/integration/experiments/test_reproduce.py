@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from bert_tf.cli import main
-from bert_tf.commands import reproduce
-from bert_tf.commands.in_process import run_command
+from bert_tf.commands.experiments import reproduce
+from bert_tf.commands.experiments.in_process import run_command
 from bert_tf.config import DataConfig
 from bert_tf.experiments.runs import Run
 from tests.support.data.samples import make_vocabulary, write_directory

@@ -16,8 +16,8 @@ from bert_tf.commands.arguments import (
     refuse_overrides,
     settings_of,
 )
+from bert_tf.commands.experiments.in_process import run_command
 from bert_tf.commands.finetune import FinetuningConfig
-from bert_tf.commands.in_process import run_command
 from bert_tf.commands.inputs import check_length, check_path, check_preset
 from bert_tf.config import ConfigError, TrainingConfig, with_overrides
 from bert_tf.config.preset_names import find_preset

@@ -1,0 +1,1 @@
+"""Subcommands that execute other subcommands: `bert-tf glue` and `bert-tf reproduce`."""
