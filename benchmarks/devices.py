@@ -48,8 +48,8 @@ _NVIDIA, _TPU = (
     "NVIDIA's published rates, as third parties quote them, without sparsity; float32 is TF32",
     "Cloud TPU's documents; float32 is one bfloat16 pass",
 )
-# Devices whose rates were looked up (2026-11-25); the rates of others are measured. By default, matrix products of float32
-# values use TF32 on NVIDIA's devices since A100, and bfloat16 on TPUs.
+# Devices whose rates were looked up (2026-11-25); the rates of others are measured. By default, matrix products of
+# float32 values use TF32 on NVIDIA's devices since A100, and bfloat16 on TPUs.
 DEVICES = (
     Device("H200", _rates(494.7, 989.4), 4.8e12, _NVIDIA, ("h200$",)),
     Device("H100", _rates(494.7, 989.4), 3.35e12, _NVIDIA, ("h100 80gb hbm3",)),
