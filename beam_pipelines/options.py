@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
-import math
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, NoReturn
 
@@ -219,12 +218,11 @@ def cleaning_config(args: argparse.Namespace) -> CleaningConfig:
 def data_configs(args: argparse.Namespace) -> list[DataConfig]:
     """Builds one DataConfig for each length of the flags, in their order.
 
-    Raises ConfigError if a flag is invalid, a length is repeated, or the numbers of lengths and predictions differ.
+    Raises ConfigError if a flag is invalid, a length is repeated, the numbers of lengths and predictions differ, or an
+    example has fewer predictions than `--masked_lm_prob` of its tokens.
     """
     lengths = _numbers("max_seq_length", args.max_seq_length)
-    predictions = _numbers("max_predictions_per_seq", args.max_predictions_per_seq) or [
-        max(1, math.ceil(round(length * args.masked_lm_prob, 6))) for length in lengths
-    ]
+    predictions = _numbers("max_predictions_per_seq", args.max_predictions_per_seq) or [0] * len(lengths)
     if len(predictions) != len(lengths) or len(set(lengths)) != len(lengths) or not lengths:
         raise ConfigError(
             "--max_seq_length must list each length once, and --max_predictions_per_seq one number per length. "
@@ -232,11 +230,18 @@ def data_configs(args: argparse.Namespace) -> list[DataConfig]:
         )
     values: dict[str, Any] = {name: getattr(args, name) for name in _DATA_FLAGS}
     values |= {"lowercase": not args.cased, "next_sentence": not args.no_nsp, "language": args.language}
+    configs = [DataConfig(max_seq_length=length, cleaning=cleaning_config(args), **values) for length in lengths]
+    for config, number in zip(configs, predictions, strict=True):
+        # 76 predictions for 512 tokens are common: 0.15 * 512 is 76.8.
+        if 0 < number < int(config.masked_lm_prob * config.max_seq_length):
+            raise ConfigError(
+                f"--max_predictions_per_seq must be at least --masked_lm_prob times --max_sequence_length, "
+                f"{config.max_predictions_per_seq} for {config.masked_lm_prob} of {config.max_seq_length} tokens. "
+                f"Received: {number}. Leave it out to use this number."
+            )
     return [
-        DataConfig(
-            max_seq_length=length, max_predictions_per_seq=max_predictions, cleaning=cleaning_config(args), **values
-        )
-        for length, max_predictions in zip(lengths, predictions, strict=True)
+        dataclasses.replace(config, max_predictions_per_seq=number)
+        for config, number in zip(configs, predictions, strict=True)
     ]
 
 

@@ -90,8 +90,9 @@ class TrainingConfig:
         log_every: steps between progress lines and TensorBoard points.
         profile_steps: steps to trace for TensorBoard's Profile tab as `first:last`, both inclusive, counted from 1;
             empty disables tracing.
-        on_nan: reaction to a non-finite loss: `stop`; `skip` restores the last checkpoint and skips the batch;
-            `halve` restores the last checkpoint and halves the learning rate from there on.
+        on_nan: reaction to a non-finite loss or gradient, which is found when metrics are recorded: `stop`; `skip`
+            restores the last checkpoint and skips the batch; `halve` restores the last checkpoint and halves the
+            learning rate from there on.
         precision: compute dtype: `float32`, `bfloat16` or `float16`; weights are always float32.
         jit_compile: whether XLA compiles the forward and backward pass: `true`, `false`, or `auto`, which compiles on
             GPUs; JAX always compiles. Each new batch shape is compiled once.

@@ -227,7 +227,8 @@ class _Trainer:
         # Traced again, because the halved learning rates may have changed.
         self.training.make_train_function(force=True)
         profiled = self._config.profiled_steps if self.is_chief else range(0)
-        profile = StepProfile(profiled, self._output / TENSORBOARD_NAME, lambda: events.step)
+        directory = self._output / TENSORBOARD_NAME
+        profile = StepProfile(profiled, directory, lambda: events.step, self.training.wait)
         with contextlib.closing(profile):
             for end in data.ends(self.steps):
                 if events.step < end:
@@ -242,6 +243,8 @@ class _Trainer:
                     raise TrainingError(
                         f"step {events.step}: the training data ended before step {end}. Use a dataset that repeats."
                     )
+                # The next `fit` resets the metrics.
+                events.check_finite()
 
     def _weights(self, step: int) -> dict[str, keras.Variable]:
         """Returns the variables with the weights to evaluate after a step, by their path in the model."""

@@ -13,13 +13,11 @@ import keras
 from keras import ops
 
 from bert_tf.data.schema import END_LOGITS, MLM_LOGITS, NSP_LOGITS, PADDING_MASK, START_LOGITS
+from bert_tf.training.loop.compiled_shapes import CompiledShapes
 from bert_tf.training.optim.optimizers import global_norm
 
 # Output name for a model that returns one tensor instead of a dictionary.
 SINGLE_OUTPUT = ""
-# Logs of a step: the loss of the global batch, and the seconds of input wait.
-LOSS, INPUT_WAIT = "loss", "input_wait"
-
 
 # Subtracted from the logits of padding positions (span models): their softmax in float32 is 0.
 _OUT_OF_REACH = 1e9
@@ -78,6 +76,9 @@ class TrainingModel(keras.Model):
     mean, however the weights are distributed. (Keras's own losses take a mean in each replica, which counts a masked
     token more in a replica with few of them.) Each step is computed in `parts`, whose number must divide the rows of
     one replica. With `use_xla`, XLA compiles the forward and backward pass; JAX always does.
+
+    A step returns nothing that the host would have to wait for. Losses and the number of finite steps are metrics on
+    the devices, which the host reads between some steps. `input_wait` has the seconds in which steps waited for data.
     """
 
     def __init__(self, model: keras.Model, objective: Objective, parts: int = 1, use_xla: bool = False) -> None:
@@ -96,10 +97,13 @@ class TrainingModel(keras.Model):
         self.tokens = keras.metrics.Sum(name="tokens")
         self.positions = keras.metrics.Sum(name="positions")
         self.gradient_norm = keras.metrics.Mean(name="gradient_norm")
+        self.finite = keras.metrics.Mean(name="finite")
+        self.input_wait = 0.0
+        self.compiled_shapes = CompiledShapes()
         self.built = True
 
     def compiled_train_step(self) -> Callable[..., Any]:
-        """Returns the function that `fit` calls once per step: it returns the global loss and seconds of input wait."""
+        """Returns the function that `fit` calls once per step; its logs are empty."""
         raise NotImplementedError
 
     def compiled_test_step(self) -> Callable[..., Any]:
@@ -124,6 +128,11 @@ class TrainingModel(keras.Model):
 
     def synchronize(self) -> None:
         """Copies the state of the last step into the variables, if a backend keeps it elsewhere during `fit`."""
+
+    def wait(self) -> None:
+        """Waits until the devices have finished the last step."""
+        self.synchronize()
+        ops.convert_to_numpy(self.finite.count)
 
     def call(self, inputs, training=None):
         """Returns the model's outputs; for classes over tokens, the logits of padding are lowered."""
@@ -176,6 +185,22 @@ class TrainingModel(keras.Model):
         norm = global_norm(gradients) / self.optimizer.scale_loss(1.0)
         self.gradient_norm.update_state(norm)
         return norm
+
+    def note_finite(self, loss, norm) -> None:
+        """Records whether the loss of the global batch and the norm of its gradients are finite.
+
+        With loss scaling, gradients may overflow; the optimizer then skips the step and lowers the scale.
+        """
+        is_finite = ops.isfinite(loss)
+        if not isinstance(self.optimizer, keras.optimizers.LossScaleOptimizer):
+            is_finite = ops.logical_and(is_finite, ops.isfinite(norm))
+        # Later steps start from weights that are not finite and do not count.
+        so_far = ops.equal(self.finite.total, self.finite.count)
+        self.finite.update_state(ops.cast(ops.logical_and(so_far, is_finite), "float32"))
+
+    def finite_steps(self, steps: int) -> int:
+        """Returns the number of steps before the first one that is not finite, of `steps` since the last reset."""
+        return round(float(self.finite.result()) * steps)
 
     def results(self) -> dict[str, float]:
         """Returns the losses and accuracies since the last reset, over all replicas, of outputs with any weight."""

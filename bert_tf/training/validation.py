@@ -39,11 +39,6 @@ def validate_config(config: TrainingConfig, environment: Mapping[str, str] = os.
             "`training.precision` must be bfloat16 or float32 with `training.strategy` = tpu, which supports no other "
             "precision. Received: float16"
         )
-    if strategy == "tpu" and config.on_nan == "skip":
-        raise ConfigError(
-            "`training.on_nan` must be stop or halve with `training.strategy` = tpu, because losses are checked only "
-            "when metrics are recorded, so the failing batch is unknown. Received: skip"
-        )
     if strategy == "tpu" and config.padding != "full":
         raise ConfigError(
             f"`training.padding` must be full with `training.strategy` = tpu, because all batches have one shape. "

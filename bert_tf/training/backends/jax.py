@@ -21,9 +21,10 @@ import numpy as np
 
 from bert_tf.config import ConfigError, TrainingConfig
 from bert_tf.data.input.dataset import Batches, Dataset
+from bert_tf.data.schema import PADDING_MASK
 from bert_tf.training.backends.base import Backend, Model
 from bert_tf.training.distributed.jax_processes import JaxWorkers, start_processes
-from bert_tf.training.losses import INPUT_WAIT, LOSS, TrainingModel
+from bert_tf.training.losses import TrainingModel
 from bert_tf.training.validation import check_batch
 
 
@@ -35,7 +36,7 @@ class JaxTrainingModel(TrainingModel):
         self.jax_state_sync()
 
     def train_step(self, state: Any, data: Any):
-        """Takes one step; returns the loss and the new state."""
+        """Takes one step; returns the loss of the global batch and the new state."""
         trainable, others, optimizer, metrics = state
         inputs, targets, weights = keras.utils.unpack_x_y_sample_weight(data)
         totals = self.total_weights(targets, weights)
@@ -46,14 +47,10 @@ class JaxTrainingModel(TrainingModel):
         mapping = _mapping(self.optimizer.variables, optimizer) + _mapping(self.metrics_variables, metrics)
         with keras.StatelessScope(mapping) as scope:
             self.note(inputs, sums)
-            norm = self.note_gradients(gradients)
+            self.note_finite(loss, self.note_gradients(gradients))
         metrics = _values(scope, self.metrics_variables)
         trainable, optimizer = self.optimizer.stateless_apply(optimizer, gradients, trainable)
-        if not isinstance(self.optimizer, keras.optimizers.LossScaleOptimizer):
-            # A norm that is not finite stops the run before the weights are used again. With loss scaling,
-            # gradients may overflow; the optimizer then skips the step and lowers the scale.
-            loss = jnp.where(jnp.isfinite(norm), loss, jnp.nan)
-        return {LOSS: loss}, (trainable, others, optimizer, metrics)
+        return loss, (trainable, others, optimizer, metrics)
 
     def compiled_train_step(self) -> Callable[[Any, Any], Any]:
         """Returns the function of a step."""
@@ -73,12 +70,19 @@ class JaxTrainingModel(TrainingModel):
             shardings = (None, tuple([variable.value.sharding for variable in group] for group in groups))
         compiled = jax.jit(step, donate_argnums=0, out_shardings=shardings)
 
+        last_loss = None
+
         def train_function(state, iterator):
+            nonlocal last_loss
             began = time.perf_counter()
             data = next(iterator)
-            waited = time.perf_counter() - began
-            logs, state = compiled(state, data)
-            return logs | {INPUT_WAIT: waited}, state
+            self.input_wait += time.perf_counter() - began
+            self.compiled_shapes.add("x".join(map(str, data[0][PADDING_MASK].shape)))
+            loss, state = compiled(state, data)
+            # The host is one step ahead: further ahead, it would wait for data that no device needs yet.
+            jax.block_until_ready(last_loss)
+            last_loss = loss
+            return {}, state
 
         return train_function
 

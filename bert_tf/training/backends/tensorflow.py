@@ -18,10 +18,11 @@ from keras import tree
 
 from bert_tf.config import TrainingConfig
 from bert_tf.data.input.dataset import Dataset
+from bert_tf.data.schema import PADDING_MASK
 from bert_tf.training.backends.base import Backend, Model
 from bert_tf.training.distributed.strategies import strategy_scope
 from bert_tf.training.distributed.workers import TensorFlowWorkers
-from bert_tf.training.losses import INPUT_WAIT, LOSS, TrainingModel
+from bert_tf.training.losses import TrainingModel
 from bert_tf.training.optim.optimizers import dense
 
 # Most distinct row lengths of a task's batches if each is compiled.
@@ -45,7 +46,7 @@ class TensorFlowTrainingModel(TrainingModel):
         return context.all_reduce(tf.distribute.ReduceOp.SUM, tensors)
 
     def train_step(self, data: Any):
-        """Takes one step with one replica's rows; returns its share of the global loss."""
+        """Takes one step with one replica's rows; returns the loss of the global batch."""
         inputs, targets, weights = keras.utils.unpack_x_y_sample_weight(data)
         totals = self.total_weights(targets, weights)
         if self.parts == 1:
@@ -54,36 +55,39 @@ class TensorFlowTrainingModel(TrainingModel):
             loss, sums, gradients = self._in_parts((inputs, targets, weights), totals)
         gradients = self.over_replicas(gradients)
         self.note(inputs, sums)
-        norm = self.note_gradients(gradients)
+        (loss,) = self.over_replicas([loss])
+        self.note_finite(loss, self.note_gradients(gradients))
         self.optimizer.apply(gradients, self.trainable_weights)
-        if isinstance(self.optimizer, keras.optimizers.LossScaleOptimizer):
-            # Its gradients may overflow; it then skips the step and lowers the scale.
-            return loss
-        # A norm that is not finite makes the loss NaN, which stops the run before the weights are used again.
-        return loss + 0.0 * norm / self.distribute_strategy.num_replicas_in_sync
+        return loss
 
     def compiled_train_step(self) -> Callable[[Any], Any]:
-        """Returns the function of a step; on a TPU it returns nothing."""
+        """Returns the function of a step."""
         strategy = self.distribute_strategy
 
-        def step(data):
-            return strategy.reduce(tf.distribute.ReduceOp.SUM, strategy.run(self.train_step, args=(data,)), axis=None)
-
         @tf.function
-        def train_function(iterator):
+        def step(iterator):
             began = tf.timestamp()
             with tf.control_dependencies([began]):
                 data = iterator.get_next()
             with tf.control_dependencies(tf.nest.flatten(data, expand_composites=True)):
-                waited = tf.timestamp() - began
-            return {LOSS: step(data), INPUT_WAIT: waited}
+                ended = tf.timestamp()
+            strategy.run(self.train_step, args=(data,))
+            return began, ended, _shape_of(data)
+
+        def train_function(iterator):
+            # These operations exist on CPUs only, so that reading them does not wait for another device.
+            began, ended, shape = step(iterator)
+            self.input_wait += float(ended) - float(began)
+            if self.use_xla:
+                self.compiled_shapes.add(shape.numpy().decode())
+            return {}
 
         @tf.function
         def unwatched(iterator):
             strategy.run(self.train_step, args=(iterator.get_next(),))
             return {}
 
-        # A TPU would wait in each step for values that the host reads; the metrics hold the loss too.
+        # The host of a TPU may be another machine.
         return unwatched if isinstance(strategy, tf.distribute.TPUStrategy) else train_function
 
     def compiled_test_step(self) -> Callable[[Any], Any]:
@@ -141,6 +145,12 @@ class TensorFlowTrainingModel(TrainingModel):
 
     def _maybe_symbolic_build(self, iterator: Any = None, data_batch: Any = None) -> None:
         """Does nothing, because the model is built. Keras would draw a batch, which fails with several workers."""
+
+
+def _shape_of(data: Any) -> tf.Tensor:
+    """Returns the shape of the first replica's rows, such as `32x128`, as a string."""
+    mask = tf.nest.flatten(data[0][PADDING_MASK], expand_composites=True)[0]
+    return tf.strings.reduce_join(tf.strings.as_string(tf.shape(mask)), separator="x")
 
 
 class TensorFlowBackend(Backend):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -15,7 +14,7 @@ from bert_tf.training.evaluation.baselines import Evaluation
 from bert_tf.training.logging.run_log import RunLog
 from bert_tf.training.loop.checkpoints import CheckpointStore, NotFiniteError
 from bert_tf.training.loop.preemption import PreemptionHandler
-from bert_tf.training.losses import INPUT_WAIT, LOSS, TrainingModel
+from bert_tf.training.losses import TrainingModel
 from bert_tf.training.optim.build import last_rate
 
 
@@ -52,7 +51,9 @@ class TrainingCallback(keras.callbacks.Callback):
     """Counts the steps of a run and runs the events that are due after each.
 
     The metrics are averaged between two events of any kind. A run resumed at a checkpoint therefore records the same
-    metrics as an uninterrupted one. `progress` has `loss` and `tokens_per_second` of the steps finished before.
+    metrics as an uninterrupted one. Only at events does the host wait for the devices and read metrics; a loss that is
+    not finite is found at the next event, with the number of its step. `progress` has `loss` and `tokens_per_second` of
+    the steps finished before.
     """
 
     def __init__(
@@ -74,7 +75,7 @@ class TrainingCallback(keras.callbacks.Callback):
         self._events = events
         self._intervals = intervals
         self._start_step = start_step
-        self._speed = _Speed()
+        self._speed = _Speed(training)
         self._untimed_tokens = 0.0
         self._interval_steps = 0
 
@@ -95,14 +96,14 @@ class TrainingCallback(keras.callbacks.Callback):
         """Runs the events that are due after one step."""
         self.step += 1
         self._interval_steps += 1
-        self._speed.count(logs.get(INPUT_WAIT, 0.0))
+        self._speed.steps += 1
         self._preemption.step_ended()
-        self._check_finite(logs.get(LOSS, 0.0))
         save, evaluate = self._is_due(self._intervals.checkpoint), self._is_due(self._intervals.evaluate)
         ends_interval = save or evaluate or self._is_due(self._intervals.log)
         is_first = self.step == self._start_step + 1
         if ends_interval or is_first or self._preemption:
             self._training.synchronize()
+            self.check_finite()
         if ends_interval:
             self._record()
             if save:
@@ -116,7 +117,7 @@ class TrainingCallback(keras.callbacks.Callback):
         if is_first:
             # The first step includes tracing, so it is not timed.
             self._untimed_tokens = float(self._training.tokens.result())
-            self._speed = _Speed()
+            self._speed = _Speed(self._training)
 
     def evaluate_once(self) -> None:
         """Evaluates into `evaluation`; records the metrics unless those of this step are recorded already."""
@@ -134,6 +135,17 @@ class TrainingCallback(keras.callbacks.Callback):
                 self._store.save(self.step, self.progress)
             print(f"early stopping after step {self.step} of {self._intervals.total}: no improvement", file=sys.stderr)
             self._training.stop_training = True
+
+    def check_finite(self) -> None:
+        """Raises NotFiniteError for the first step since the last event whose loss or gradient is not finite.
+
+        Must be called before the metrics are reset.
+        """
+        finite = self._training.finite_steps(self._interval_steps)
+        if finite < self._interval_steps:
+            step = self.step - self._interval_steps + finite
+            reason = "the loss or its gradient is not finite"
+            raise NotFiniteError(step, f"step {step + 1}: {reason}. {self._last_checkpoint()}")
 
     def stop(self) -> NoReturn:
         """Saves a checkpoint, unless this step has one, and raises the exception of the signal."""
@@ -174,17 +186,10 @@ class TrainingCallback(keras.callbacks.Callback):
         share, seconds = self._events.share_of_peak, self._speed.seconds_per_step
         if share and seconds:
             metrics["mfu"] = share(self.step - 1, positions / self._interval_steps, seconds)
-        # For steps that return no loss, as on a TPU.
-        self._check_finite(metrics["loss"])
         self.progress = {"loss": metrics["loss"], "tokens_per_second": self._speed.overall}
         eta = self._speed.seconds_per_step * (self._intervals.total - self.step)
         self.log.write("train", self.step, metrics | {"eta_seconds": eta})
         self._events.report(self.step, eta, None)
-
-    def _check_finite(self, loss: float) -> None:
-        if not math.isfinite(loss):
-            reason = f"the loss is {loss}, or its gradient is not finite"
-            raise NotFiniteError(self.step - 1, f"step {self.step}: {reason}. {self._last_checkpoint()}")
 
     def _last_checkpoint(self) -> str:
         steps = self._store.steps()
@@ -194,12 +199,12 @@ class TrainingCallback(keras.callbacks.Callback):
 class _Speed:
     """Throughput in tokens and steps per second, without the time between steps, and the share of input wait."""
 
-    def __init__(self) -> None:
+    def __init__(self, training: TrainingModel) -> None:
         self.steps = 0
         self.tokens_per_second = 0.0
         self.seconds_per_step = 0.0
         self.input_wait = 0.0
-        self._waited = 0.0
+        self._training = training
         self._all_tokens = 0.0
         self._all_seconds = 0.0
         self.resume()
@@ -212,13 +217,8 @@ class _Speed:
     def resume(self) -> None:
         """Starts an interval."""
         self._since = time.perf_counter()
+        self._waited = self._training.input_wait
         self.steps = 0
-        self._waited = 0.0
-
-    def count(self, waited: float) -> None:
-        """Counts one step that waited `waited` seconds for its data."""
-        self.steps += 1
-        self._waited += waited
 
     def pause(self, tokens: float) -> None:
         """Ends an interval of `tokens` tokens."""
@@ -228,4 +228,4 @@ class _Speed:
         if self.steps:
             self.tokens_per_second = tokens / seconds
             self.seconds_per_step = seconds / self.steps
-            self.input_wait = self._waited / seconds
+            self.input_wait = (self._training.input_wait - self._waited) / seconds

@@ -26,15 +26,16 @@ class StepProfile(keras.callbacks.Callback):
     """Traces chosen steps; work between the steps is outside of every step. The run is not affected.
 
     The steps are counted from 1. If a run is resumed within them, the remaining ones are traced. `finished` returns the
-    number of finished steps at the time this callback runs.
+    number of finished steps at the time this callback runs, and `wait` waits for the devices to finish the last one.
     """
 
-    def __init__(self, steps: range, directory: Path, finished: Callable[[], int]) -> None:
+    def __init__(self, steps: range, directory: Path, finished: Callable[[], int], wait: Callable[[], object]) -> None:
         super().__init__()
         self._steps = steps
         self._first = 0
         self._directory = directory
         self._finished = finished
+        self._wait = wait
         self._trace: contextlib.ExitStack | None = None
         self._step = contextlib.ExitStack()
 
@@ -54,8 +55,7 @@ class StepProfile(keras.callbacks.Callback):
         """Ends the trace after the last of its steps."""
         if self._trace is None:
             return
-        # Reading the loss waits for the device to finish the step.
-        float(logs["loss"])
+        self._wait()
         self._step.close()
         last = self._finished() + 1
         if last == self._steps[-1]:

@@ -12,9 +12,11 @@ if __name__ == "__main__":
 
     import_tensorflow()
 
+import contextlib
 import json
 import signal
 import sys
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -60,6 +62,34 @@ def trained(output: Path, config: Any, weights: Path, at_step: Any = None) -> di
     )
     result = fit(RunSpec(build, data, flops=lambda _, positions: 1e6), config, output)
     return outcome(output, result)
+
+
+@contextlib.contextmanager
+def guarded_steps() -> Iterator[None]:
+    """Allows only the batch to be transferred to the devices in a step, on JAX."""
+    import jax
+
+    from bert_tf.training.backends.jax import JaxTrainingModel
+
+    original = JaxTrainingModel.compiled_train_step
+
+    def compiled_train_step(self: Any) -> Any:
+        train_function = original(self)
+
+        def guarded(state: Any, iterator: Any) -> Any:
+            batch = jax.device_put(next(iterator))
+            with jax.transfer_guard("disallow"):
+                logs, state = train_function(state, iter([batch]))
+            assert logs == {}, "Keras reads all logs after each step"
+            return logs, state
+
+        return guarded
+
+    JaxTrainingModel.compiled_train_step = compiled_train_step
+    try:
+        yield
+    finally:
+        JaxTrainingModel.compiled_train_step = original
 
 
 def outcome(output: Path, result: Any) -> dict[str, Any]:
@@ -142,7 +172,8 @@ def _nan(original):
 
 def main(folder: Path, name: str) -> None:
     if name in CASES:
-        found = trained(folder / name, CASES[name], folder / "weights.npz")
+        with guarded_steps():
+            found = trained(folder / name, CASES[name], folder / "weights.npz")
     else:
         found = {"resumed": resumed, "with_nan": with_nan, "causal": causal}[name](folder)
     print(json.dumps(found | {"backend": keras.backend.backend()}))

@@ -64,6 +64,8 @@ def test_bad_flags_are_refused(flag: str, message: str) -> None:
         (["--max_seq_length=512"], [(512, 77)]),
         (["--max_seq_length=128,512"], [(128, 20), (512, 77)]),
         (["--max_sequence_length=64", "--masked_lm_prob=0.5"], [(64, 32)]),
+        (["--max_seq_length=128,512", "--masked_lm_prob=0.4"], [(128, 52), (512, 205)]),
+        (["--max_seq_length=128", "--masked_lm_prob=0.4", "--max_predictions_per_seq=51"], [(128, 51)]),
         (["--max_seq_length=128, 512", "--max_predictions_per_seq=20,76"], [(128, 20), (512, 76)]),
     ],
 )
@@ -88,6 +90,13 @@ def test_max_predictions_defaults_to_a_fraction_of_the_length(
 def test_invalid_lengths_are_refused(flags: list[str]) -> None:
     args, _ = parse([*REQUIRED, *flags], "data", CLASSES)
     with pytest.raises(ConfigError, match="--max_.* must .*Received: "):
+        data_configs(args)
+
+
+def test_too_few_predictions_are_refused_with_the_right_number() -> None:
+    flags = ["--max_seq_length=128,512", "--masked_lm_prob=0.3", "--max_predictions_per_seq=39,77"]
+    args, _ = parse([*REQUIRED, *flags], "data", CLASSES)
+    with pytest.raises(ConfigError, match=r"154 for 0.3 of 512 tokens\. Received: 77"):
         data_configs(args)
 
 

@@ -62,6 +62,19 @@ def test_mask_probabilities_are_those_of_the_paper(pairs):
     assert ((counts - counts.mean()) ** 2 / counts.mean()).sum() < 602
 
 
+@pytest.mark.parametrize("probability", [0.3, 0.4])
+@pytest.mark.parametrize("unit", ["piece", "whole_word", "span"])
+def test_shares_of_more_predictions(pairs, unit, probability):
+    config = DataConfig(max_seq_length=64, masked_lm_prob=probability, mask_unit=unit)
+    masked = masking.mask_pairs(pairs, config, VOCABULARY)
+    predicted, wanted = masked.mask_weights.sum(axis=1), probability * np.diff(pairs.row_splits)
+    if unit == "piece":
+        assert (np.abs(predicted - wanted) <= 0.5 + 1e-6).all(), "no example reaches the maximum"
+    assert predicted.sum() == pytest.approx(wanted.sum(), rel=0.02)
+    is_mask = masked.token_ids == VOCABULARY.mask_id
+    assert is_mask.sum() == pytest.approx(0.8 * predicted.sum(), rel=0.02)
+
+
 def test_positions_are_uniform(pairs):
     tokens = np.tile(rows(pairs)[0][:1], (4000, 64)).astype(np.int32)
     tokens[:, 1:63] = VOCABULARY.id_of("w9")
@@ -82,6 +95,7 @@ def test_positions_are_uniform(pairs):
         {"mask_share": 0.0, "random_share": 1.0},
         {"mask_share": 0.0, "random_share": 0.0},
         {"masked_lm_prob": 1.0, "max_predictions_per_seq": 64},
+        {"masked_lm_prob": 0.4, "max_predictions_per_seq": 0},
         {"masked_lm_prob": 0.0},
     ],
 )

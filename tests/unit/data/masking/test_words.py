@@ -75,6 +75,7 @@ def test_choice_equals_a_loop_over_words(width, slots, prob, unit, continued, sp
         {"mask_unit": "span"},
         {"mask_unit": "span", "max_ngram": 10, "masked_lm_prob": 0.5},
         {"mask_unit": "span", "max_ngram": 61, "max_predictions_per_seq": 4},
+        {"masked_lm_prob": 0.4, "max_predictions_per_seq": 0},
         # More tries than predictions: words that are too long come first.
         {"masked_lm_prob": 0.0},
         {"max_predictions_per_seq": 1, "mask_unit": "span"},

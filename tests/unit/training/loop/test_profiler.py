@@ -36,14 +36,16 @@ def test_only_these_steps_are_traced(tmp_path, monkeypatch, start, began):
 
     monkeypatch.setattr("bert_tf.training.loop.profiler._profiler", lambda: (lambda directory: Note("trace"), Note))
     finished = start
-    profile = StepProfile(range(3, 5), tmp_path, lambda: finished)
+    waits = []
+    profile = StepProfile(range(3, 5), tmp_path, lambda: finished, lambda: waits.append(finished + 1))
     while finished < 6:
         profile.on_train_batch_begin(0)
-        profile.on_train_batch_end(0, {"loss": 1.0})
+        profile.on_train_batch_end(0)
         said.append(("between", finished := finished + 1))
     steps = [event for step in range(began, 5) for event in (("begin", step), ("end", step))]
     assert [event for event in said if event[0] != "between"] == [("begin", "trace"), *steps, ("end", "trace")]
     assert said.index(("end", "trace")) < said.index(("between", 4))
+    assert waits == list(range(began, 5)), "a traced step includes the work of the devices"
 
 
 def test_a_trace_ends_with_the_run(tmp_path, monkeypatch):
@@ -55,7 +57,7 @@ def test_a_trace_ends_with_the_run(tmp_path, monkeypatch):
         ended.append(directory)
 
     monkeypatch.setattr("bert_tf.training.loop.profiler._profiler", lambda: (trace, contextlib.nullcontext))
-    profile = StepProfile(range(1, 5), tmp_path, lambda: 0)
+    profile = StepProfile(range(1, 5), tmp_path, lambda: 0, lambda: None)
     profile.on_train_batch_begin(0)
     profile.close()
     profile.close()
