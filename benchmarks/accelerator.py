@@ -46,12 +46,16 @@ def rows_of(args: argparse.Namespace) -> list[Row]:
     """Returns the selected rows."""
     batches = args.batch or (_COMPILED_BATCHES if args.compile_only else (64,))
     choices = itertools.product(
-        args.sizes, args.lengths, batches, args.precisions, args.attention, args.rematerialize, args.padding
-    )
+        args.sizes, args.lengths, batches, args.precisions, args.attention, args.rematerialize, args.padding,
+        args.normalization, args.pad_vocabulary,
+    )  # fmt: skip
     return [
-        Row(size, length, batch, precision, attention, _ON_OFF[again], padding, args.repetitions, args.steps)
-        for size, length, batch, precision, attention, again, padding in choices
-    ]
+        Row(
+            size, length, batch, precision, attention, _ON_OFF[again], padding, normalization, pads,
+            args.repetitions, args.steps,
+        )
+        for size, length, batch, precision, attention, again, padding, normalization, pads in choices
+    ]  # fmt: skip
 
 
 def measured(row: Row, timeout: float) -> dict[str, Any]:
@@ -152,6 +156,9 @@ def _parser() -> argparse.ArgumentParser:
         ("padding", ["full", "pack"]),
     ):
         parser.add_argument(f"--{name}", nargs="+", choices=choices, default=choices, help="default: all")
+    for name, choices in (("normalization", ["float32", "compute"]), ("pad_vocabulary", ["auto", "true", "false"])):
+        chosen = choices[:1]
+        parser.add_argument(f"--{name}", nargs="+", choices=choices, default=chosen, help=f"default: {chosen[0]}")
     parser.add_argument("--repetitions", type=int, default=5, help="timed repetitions; default: %(default)s")
     parser.add_argument("--steps", type=int, default=3, help="steps of a repetition; default: %(default)s")
     parser.add_argument("--timeout", type=float, default=900, help="seconds of a row; default: %(default)s")

@@ -52,6 +52,8 @@ class Row:
         attention: `plain` or `fused`.
         rematerialize: whether the backward pass computes activations again.
         padding: `full`, or `pack` for several examples in a row.
+        normalization: `float32` or `compute`, the dtype of layer normalization.
+        pad_vocabulary: `true`, `false` or `auto`.
         repetitions: timed repetitions.
         steps: steps of a repetition.
     """
@@ -63,6 +65,8 @@ class Row:
     attention: str = "plain"
     rematerialize: bool = False
     padding: str = "full"
+    normalization: str = "float32"
+    pad_vocabulary: str = "auto"
     repetitions: int = 5
     steps: int = 3
 
@@ -70,7 +74,10 @@ class Row:
     def name(self) -> str:
         """Returns the settings in words."""
         again = ", remat" if self.rematerialize else ""
-        return f"{self.size}, {self.batch} x {self.length}, {self.precision}, {self.attention}{again}, {self.padding}"
+        less = ", compute normalization" if self.normalization == "compute" else ""
+        padded = "" if self.pad_vocabulary == "auto" else f", padded vocabulary {self.pad_vocabulary}"
+        step = f"{self.size}, {self.batch} x {self.length}, {self.precision}, {self.attention}"
+        return f"{step}{again}, {self.padding}{less}{padded}"
 
     @property
     def predictions(self) -> int:
@@ -93,6 +100,8 @@ class Row:
             precision=self.precision,
             attention_kernel=self.attention,
             rematerialize=self.rematerialize,
+            normalization=self.normalization,
+            pad_vocabulary=self.pad_vocabulary,
         )
 
 
@@ -133,7 +142,9 @@ def build(row: Row, backend: Backend) -> TrainingModel:
         with precision_scope(config):
             keras.utils.set_random_seed(_SEED)
             model = BertPretrainer(BertBackbone(row.model))
-        set_computation(model, config.attention_kernel, config.rematerialize)
+        set_computation(
+            model, config.attention_kernel, config.rematerialize, config.pad_vocabulary, config.normalization
+        )
         trained = model.packed() if row.padding == "pack" else model
         training = backend.training_model(trained, PRETRAINING, config.accumulate, backend.uses_xla(config))
         training.compile(optimizer=make_optimizer(config, _STEPS, model.trainable_variables))

@@ -18,6 +18,9 @@ ON_NAN = ("stop", "skip", "halve")
 PADDINGS = ("full", "bins", "pack")
 JIT_COMPILE = ("auto", "true", "false")
 ATTENTION_KERNELS = ("auto", "fused", "plain")
+PAD_VOCABULARY = ("auto", "true", "false")
+# Dtype of layer normalization: float32, or the compute dtype with float32 statistics.
+NORMALIZATIONS = ("float32", "compute")
 # The language models of pre-training; their names are the prefixes of their metrics.
 OBJECTIVES = ("mlm", "causal_lm")
 
@@ -35,6 +38,8 @@ _CHOICES = {
     "padding": PADDINGS,
     "jit_compile": JIT_COMPILE,
     "attention_kernel": ATTENTION_KERNELS,
+    "pad_vocabulary": PAD_VOCABULARY,
+    "normalization": NORMALIZATIONS,
 }
 
 
@@ -101,6 +106,11 @@ class TrainingConfig:
             dropout.
         rematerialize: whether the backward pass computes the activations of each layer again, which takes less memory
             and more time. The results are the same.
+        pad_vocabulary: whether the projection to the vocabulary is computed with zeros up to a multiple of 128, which
+            suits the matrix units of accelerators: `true`, `false`, or `auto`, which pads on accelerators. Weights and
+            checkpoints keep their size.
+        normalization: dtype that layer normalization reads, and keeps for the backward pass: `float32`, or `compute`,
+            that of `precision`, which takes less memory. The statistics are float32.
         strategy: distribution strategy: `none`; `mirrored`, one replica per local device; `multi_worker`, one per
             device of all processes, which `TF_CONFIG` lists; `tpu`, one per TPU core (not tested yet).
         num_replicas: number of replicas for `mirrored`; 0 uses all devices.
@@ -152,6 +162,8 @@ class TrainingConfig:
     jit_compile: str = "auto"
     attention_kernel: str = "auto"
     rematerialize: bool = False
+    pad_vocabulary: str = "auto"
+    normalization: str = "float32"
     strategy: str = "none"
     num_replicas: int = 0
     worker_timeout: float = 600.0

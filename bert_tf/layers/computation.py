@@ -5,19 +5,34 @@ from __future__ import annotations
 import keras
 
 from bert_tf.config import ConfigError
+from bert_tf.layers.normalization import LayerNormalization
+from bert_tf.layers.pretraining_heads import MaskedLMHead
 from bert_tf.layers.transformer import TransformerLayer
 
+# Width of the matrix units of TPUs, and a multiple of the tiles of GPUs.
+_TILE = 128
 
-def set_computation(model: keras.Model, attention_kernel: str = "auto", rematerialize: bool = False) -> None:
-    """Sets the attention kernel of all transformer layers of a model, and whether they are rematerialized.
 
-    Set them before the model is trained or called: functions that are compiled already do not change.
+def set_computation(
+    model: keras.Model,
+    attention_kernel: str = "auto",
+    rematerialize: bool = False,
+    pad_vocabulary: str = "auto",
+    normalization: str = "float32",
+) -> None:
+    """Sets the way in which the layers of a model compute. Weights and, up to rounding, results are the same.
+
+    Set it before the model is trained or called: functions that are compiled already do not change.
 
     Args:
         model: a model of this project.
         attention_kernel: `plain`; `fused` for `keras.ops.dot_product_attention`, which has no dropout; `auto` for the
             fused kernel on accelerators with JAX if the model has no attention dropout.
         rematerialize: whether the backward pass computes the activations of each layer again, to save memory.
+        pad_vocabulary: whether the projection to the vocabulary is computed with zeros up to a multiple of 128:
+            `true`, `false`, or `auto` for accelerators.
+        normalization: dtype that layer normalization reads, and keeps for the backward pass: `float32`, or `compute`
+            for that of the layer. The statistics are float32.
 
     Raises:
         ConfigError: for `fused` and a model with attention dropout.
@@ -30,10 +45,15 @@ def set_computation(model: keras.Model, attention_kernel: str = "auto", remateri
         >>> backbone.get_layer("layer_1").attention.kernel
         'fused'
     """
+    pads = pad_vocabulary == "true" or (pad_vocabulary == "auto" and _has_accelerator())
     for layer in model._flatten_layers():
         if isinstance(layer, TransformerLayer):
             layer.attention.kernel = _resolved(attention_kernel, layer.attention.dropout)
             layer.rematerialize = rematerialize
+        elif isinstance(layer, MaskedLMHead):
+            layer.vocabulary_multiple = _TILE if pads else 1
+        elif isinstance(layer, LayerNormalization):
+            layer.stores_float32 = normalization == "float32"
 
 
 def _resolved(kernel: str, dropout: float) -> str:
@@ -44,11 +64,10 @@ def _resolved(kernel: str, dropout: float) -> str:
         )
     if kernel != "auto":
         return kernel
-    return "fused" if not dropout and _has_fused_kernel() else "plain"
+    # Keras's kernels for TensorFlow and CPUs compute as the plain one does.
+    has_kernel = keras.backend.backend() == "jax" and _has_accelerator()
+    return "fused" if not dropout and has_kernel else "plain"
 
 
-def _has_fused_kernel() -> bool:
-    """Returns True for JAX on an accelerator. Keras's kernels for TensorFlow and CPUs compute as the plain one does."""
-    if keras.backend.backend() != "jax":
-        return False
-    return any(device.startswith(("gpu", "tpu")) for device in keras.distribution.list_devices())
+def _has_accelerator() -> bool:
+    return any(device.lower().startswith(("gpu", "tpu")) for device in keras.distribution.list_devices())

@@ -16,7 +16,8 @@ class LayerNormalization(keras.layers.LayerNormalization):
     """Normalizes the last axis in float32, like `keras.layers.LayerNormalization`.
 
     The gradient (arXiv 1607.06450; see `normalized`) is hand-written, because automatic differentiation needs more
-    passes over memory.
+    passes over memory. With `stores_float32` set to False, the layer reads its inputs and stores the normalized values
+    for the backward pass in the compute dtype, which halves their memory in bfloat16; the statistics remain float32.
 
     Args:
         **kwargs: arguments of `keras.layers.LayerNormalization`; the axis must be the last one.
@@ -27,37 +28,46 @@ class LayerNormalization(keras.layers.LayerNormalization):
         [[-1.0, 1.0]]
     """
 
+    stores_float32 = True
+
     def call(self, inputs):
         """Returns the normalized inputs, in the compute dtype."""
-        outputs = normalized(self.epsilon)(
-            ops.cast(inputs, "float32"), ops.cast(self.gamma, "float32"), ops.cast(self.beta, "float32")
+        stored = "float32" if self.stores_float32 else self.compute_dtype
+        outputs = normalized(self.epsilon, stored)(
+            ops.cast(inputs, stored), ops.cast(self.gamma, "float32"), ops.cast(self.beta, "float32")
         )
         return ops.cast(outputs, self.compute_dtype)
 
 
-def normalized(epsilon: float) -> Any:
-    """Returns a function of float32 inputs (..., H), gamma (H,) and beta (H,) with a hand-written gradient.
+def normalized(epsilon: float, stored: str = "float32") -> Any:
+    """Returns a function of inputs (..., H), gamma (H,) and beta (H,) with a hand-written gradient.
 
     Let x' = (x - mean) / sqrt(variance + epsilon), and let g be the gradient at x', i.e. the output gradient times
     gamma. Then the gradient at x is (g - mean(g) - x' * mean(g * x')) / sqrt(variance + epsilon).
+
+    Args:
+        epsilon: added to the variance.
+        stored: dtype of the inputs and of x', which is kept for the backward pass. Everything else is float32.
     """
 
     @ops.custom_gradient
     def normalize(inputs, gamma, beta):
-        centred = inputs - ops.mean(inputs, axis=-1, keepdims=True)
+        wide = ops.cast(inputs, "float32")
+        centred = wide - ops.mean(wide, axis=-1, keepdims=True)
         inverse = ops.rsqrt(ops.mean(ops.square(centred), axis=-1, keepdims=True) + epsilon)
-        unit = centred * inverse
+        kept = ops.cast(centred * inverse, stored)
 
         def gradient(*args, upstream=None):
             if upstream is None:
                 (upstream,) = args
             rows = tuple(range(len(upstream.shape) - 1))
+            unit = ops.cast(kept, "float32")
             of_gamma = upstream * unit
             at_unit = upstream * gamma
             along = ops.mean(at_unit * unit, axis=-1, keepdims=True)
             at_inputs = (at_unit - ops.mean(at_unit, axis=-1, keepdims=True) - unit * along) * inverse
-            return at_inputs, ops.sum(of_gamma, axis=rows), ops.sum(upstream, axis=rows)
+            return ops.cast(at_inputs, stored), ops.sum(of_gamma, axis=rows), ops.sum(upstream, axis=rows)
 
-        return unit * gamma + beta, gradient
+        return ops.cast(kept, "float32") * gamma + beta, gradient
 
     return normalize

@@ -22,7 +22,8 @@ class MaskedLMHead(ConfiguredLayer):
 
     The masked positions are gathered first, so that the vocabulary projection, the most expensive operation of the
     model, runs over P rows per sequence instead of S. The output weights are tied to the token embedding and are also
-    weights of this layer.
+    weights of this layer. With `vocabulary_multiple` set to 128, the projection is computed with zeros up to the next
+    multiple, which suits the matrix units of accelerators; weights and logits keep the size of the vocabulary.
 
     Args:
         token_embedding: the encoder's `keras.layers.Embedding`.
@@ -45,6 +46,8 @@ class MaskedLMHead(ConfiguredLayer):
         >>> keras.ops.shape(head(sequence_output, np.array([[2, 5]])))  # logits of two masked positions
         (1, 2, 100)
     """
+
+    vocabulary_multiple = 1
 
     def __init__(
         self,
@@ -92,7 +95,7 @@ class MaskedLMHead(ConfiguredLayer):
         # With matrices instead of batches of them, the product reads the table in its memory layout.
         hidden = self.layer_norm(self.dense(ops.reshape(masked, (-1, masked.shape[-1]))))
         table = ops.cast(self.token_embedding.embeddings, self.compute_dtype)
-        logits = ops.cast(_products(hidden, table), "float32")
+        logits = ops.cast(_padded_products(hidden, table, self.vocabulary_multiple), "float32")
         if self.token_embedding.quantization_mode == "int8":
             logits = ops.divide(logits, self.token_embedding.embeddings_scale)
         logits = ops.add(logits, ops.cast(self.output_bias, "float32"))
@@ -116,6 +119,14 @@ class MaskedLMHead(ConfiguredLayer):
         """Builds the layer from the result of `get_config`."""
         embedding = keras.saving.deserialize_keras_object(config["token_embedding"])
         return cls(**(config | {"token_embedding": embedding}))
+
+
+def _padded_products(rows, table, multiple):
+    """Returns `_products`, computed with a table of zeros up to the next multiple of `multiple` rows."""
+    size = table.shape[0]
+    if not (added := -size % multiple):
+        return _products(rows, table)
+    return _products(rows, ops.pad(table, ((0, added), (0, 0))))[:, :size]
 
 
 @ops.custom_gradient

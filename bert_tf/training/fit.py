@@ -132,7 +132,9 @@ class _Trainer:
             with precision_scope(config):
                 keras.utils.set_random_seed(config.seed)
                 self.model = run.build_model()
-            set_computation(self.model, config.attention_kernel, config.rematerialize)
+            set_computation(
+                self.model, config.attention_kernel, config.rematerialize, config.pad_vocabulary, config.normalization
+            )
             trained = run.data.packing.model(self.model) if run.data.packing else self.model
             self.training = backend.training_model(trained, run.objective, config.accumulate, backend.uses_xla(config))
             optimizer = make_optimizer(config, self.steps, self.model.trainable_variables)

@@ -1,4 +1,7 @@
-"""Attention kernels and rematerialization, on TensorFlow; tests/integration/training/backends has them on JAX."""
+"""Attention kernels, rematerialization, padded vocabulary and low-precision normalization, on TensorFlow.
+
+tests/integration/training/backends has them on JAX.
+"""
 
 from __future__ import annotations
 
@@ -8,9 +11,10 @@ import pytest
 import tensorflow as tf
 
 from bert_tf.config import BertConfig, ConfigError
-from bert_tf.layers import AttentionMask, SelfAttention, TransformerLayer
+from bert_tf.data.schema import MLM_LOGITS
+from bert_tf.layers import AttentionMask, LayerNormalization, MaskedLMHead, SelfAttention, TransformerLayer
 from bert_tf.layers.computation import set_computation
-from bert_tf.models import BertBackbone
+from bert_tf.models import BertBackbone, BertPretrainer
 
 B, S, H, N = 3, 7, 24, 3
 LENGTHS = np.array([7, 4, 1])
@@ -87,3 +91,94 @@ def test_the_kernel_of_a_model():
     dropped = BertBackbone(BertConfig.from_size("tiny", vocabulary_size=50))
     with pytest.raises(ConfigError, match=r"`attention_dropout` must be 0. Received: 0.1. Set `model"):
         set_computation(dropped, "fused")
+
+
+def test_normalization_in_the_compute_dtype():
+    """The normalized values are rounded to 8 significant bits, relative errors of 2^-9, once more than otherwise."""
+    rounding = 2.0**-9
+    random = np.random.default_rng(1)
+    # Some units of trained encoders are 20 times as large as the others.
+    inputs = random.normal(3.0, 2.0, size=(5, 48)) * np.where(np.arange(48) == 7, 20, 1)
+    inputs = tf.cast(inputs, tf.bfloat16)
+    upstream = tf.cast(random.normal(size=(5, 48)), tf.bfloat16)
+    layer = LayerNormalization(epsilon=1e-12, dtype="mixed_bfloat16")
+    layer.stores_float32 = False
+    layer.build(inputs.shape)
+    # Keras casts the weights to bfloat16, and their gradients.
+    gamma, beta = (
+        tf.cast(tf.cast(values, tf.bfloat16), tf.float64).numpy()
+        for values in (random.normal(1.0, 0.2, 48), random.normal(size=48))
+    )
+    layer.set_weights([gamma, beta])
+    with tf.GradientTape() as tape:
+        tape.watch(inputs)
+        outputs = layer(inputs)
+    gradients = tape.gradient(outputs, [inputs, layer.gamma, layer.beta], upstream)
+    assert outputs.dtype == gradients[0].dtype == tf.bfloat16 and gradients[1].dtype == tf.float32
+
+    x, g = (tf.cast(values, tf.float64).numpy() for values in (inputs, upstream))
+    inverse = 1 / np.sqrt(x.var(axis=1, keepdims=True))
+    unit = (x - x.mean(axis=1, keepdims=True)) * inverse
+    expected = unit * gamma + beta
+    at_unit = g * gamma
+    along = (at_unit * unit).mean(axis=1, keepdims=True)
+    at_inputs = (at_unit - at_unit.mean(axis=1, keepdims=True) - unit * along) * inverse
+    error_of_along = rounding * np.abs(at_unit * unit).mean(axis=1, keepdims=True)
+    bounds = (
+        rounding * (np.abs(unit * gamma) + np.abs(expected)),
+        rounding * (np.abs(unit * along) * inverse + np.abs(at_inputs)) + np.abs(unit) * error_of_along * inverse,
+        rounding * (np.abs(g * unit).sum(axis=0) + np.abs((g * unit).sum(axis=0))),
+        rounding * np.abs(g.sum(axis=0)),
+    )
+    found = [outputs, *gradients]
+    wanted = [expected, at_inputs, (g * unit).sum(axis=0), g.sum(axis=0)]
+    for value, target, bound in zip(found, wanted, bounds, strict=True):
+        # Float32, and products of two roundings.
+        slack = 1.01 * bound + 1e-5
+        assert (np.abs(tf.cast(value, tf.float64).numpy() - target) <= slack).all()
+
+
+@pytest.mark.parametrize(("dtype", "rounding"), [("float32", 2.0**-24), ("mixed_bfloat16", 2.0**-9)])
+@pytest.mark.parametrize("vocabulary_size", [100, 128, 130])
+def test_a_padded_vocabulary_has_the_same_logits_and_gradients(dtype, rounding, vocabulary_size):
+    embedding = keras.layers.Embedding(vocabulary_size, H, dtype=dtype)
+    head = MaskedLMHead(embedding, initializer_range=0.5, dtype=dtype)
+    positions = np.array([[0, 3], [2, 6], [1, 0]], np.int32)
+    hidden = tf.constant(np.random.default_rng(1).normal(size=(B, S, H)).astype(np.float32))
+    head.build(hidden.shape, positions.shape)
+    embedding.set_weights([np.random.default_rng(2).normal(size=(vocabulary_size, H))])
+    upstream = np.random.default_rng(3).normal(size=(B, 2, vocabulary_size)).astype(np.float32)
+    found, shapes = [], []
+    for multiple in (1, 128):
+        head.vocabulary_multiple = multiple
+
+        @tf.function
+        def step():
+            with tf.GradientTape() as tape:
+                tape.watch(hidden)
+                logits = head(tf.cast(hidden, head.compute_dtype), positions)
+            return logits, tape.gradient(logits, [hidden, *head.trainable_variables], upstream)
+
+        logits, gradients = step()
+        found.append([logits, *gradients])
+        operations = step.get_concrete_function().graph.get_operations()
+        shapes.append({size for op in operations if op.type == "MatMul" for size in op.outputs[0].shape})
+    assert logits.shape == (B, 2, vocabulary_size) and (logits.numpy() > 10).any(), "logits of trained models"
+    assert vocabulary_size in shapes[0]
+    assert -(-vocabulary_size // 128) * 128 in shapes[1] and (
+        vocabulary_size == 128 or vocabulary_size not in shapes[1]
+    )
+    for plain, padded in zip(*found, strict=True):
+        # Sums of H products of the logits, and of all logits' gradients, in another order.
+        scale = np.abs(tf.cast(plain, tf.float32)).max()
+        np.testing.assert_allclose(padded, plain, atol=vocabulary_size * rounding * scale)
+
+
+def test_the_computation_of_a_pretraining_model():
+    model = BertPretrainer(BertBackbone(BertConfig.from_size("tiny", vocabulary_size=50)))
+    head = model.get_layer(MLM_LOGITS)
+    norms = [model.backbone.get_layer("layer_1").feedforward_norm, head.layer_norm]
+    set_computation(model, pad_vocabulary="true", normalization="compute")
+    assert head.vocabulary_multiple == 128 and not any(norm.stores_float32 for norm in norms)
+    set_computation(model)
+    assert head.vocabulary_multiple == 1 and all(norm.stores_float32 for norm in norms), "CPUs gain nothing"
