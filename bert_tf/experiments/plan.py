@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from bert_tf.config import BertConfig, RunConfig, with_overrides
+from bert_tf.config import BertConfig, RunConfig, to_dict, with_overrides
+from bert_tf.config.base import flatten
 from bert_tf.data.manifest import Manifest, data_directories, read_manifest
 from bert_tf.experiments.design import FIRST_SEED, Column, Pretraining, Row, Table
 from bert_tf.experiments.runs import Run
@@ -170,7 +171,9 @@ def pretraining_run(start: Pretraining, plan: Plan, settings: Mapping[str, Any])
     steps = scale.steps
     command = ["pretrain", "--data", str(directories.data), "--recipe", scale.recipe, "--model", start.size]
     command += ["--steps", str(steps), "--output", str(directories.output / name), *_set(settings)]
-    identity = {"recipe": scale.recipe, "model": start.size, "steps": steps, **settings}
+    # Settings of --set are texts.
+    values = flatten(to_dict(config))
+    identity = {"recipe": scale.recipe, "model": start.size, "steps": steps, **{key: values[key] for key in settings}}
     return Run(name, tuple(command), identity, {"data": directories.data}, work=flops)
 
 

@@ -138,7 +138,7 @@ def paper_large() -> RunConfig:
 
 
 def modern() -> RunConfig:
-    """The optimization of MosaicBERT (arXiv 2312.17482) on BERT base: 30 % masks, bfloat16, packing, no pairs.
+    """The optimization of MosaicBERT (arXiv 2312.17482) on BERT base: 30 % masks, packing, no pairs, and bfloat16.
 
     MosaicBERT's model also has linear attention biases and gated feed-forward layers, which are left out here. Its
     learning rate ends at 2 % of the peak; this one decays to 0. Its weight decay of 1e-5 is for each step at the peak
@@ -167,6 +167,7 @@ def modern() -> RunConfig:
             evaluate_steps=200,
             precision="bfloat16",
             attention_kernel="fused",
+            normalization="compute",
         ),
     )
 
