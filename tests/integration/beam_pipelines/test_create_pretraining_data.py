@@ -159,7 +159,7 @@ def test_only_missing_or_damaged_shards_are_rebuilt(
     assert contents(output) == contents(reference[0])
 
 
-@pytest.mark.parametrize("flag", ["--seed=2", "--max_seq_length=64", "--num_shards=2", "--language=none"])
+@pytest.mark.parametrize("flag", ["--seed=2", "--max_seq_length=31", "--num_shards=2", "--language=none"])
 def test_a_directory_of_another_run_is_refused(
     glob: str, vocabulary: Path, reference: tuple[Path, dict], flag: str
 ) -> None:
