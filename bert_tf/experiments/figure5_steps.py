@@ -1,7 +1,7 @@
 """Figure 5: the effect of the number of training steps.
 
 Command:  bert-tf reproduce figure5 --scale laptop --data DATA --tasks TASKS --output DIR
-Data:     `bert-tf data --max_seq_length 128` of Wikipedia; TASKS with glue/
+Data:     `bert-tf data --max_seq_length 64` of Wikipedia; TASKS with glue/
 Hardware: written for two CPU cores at the laptop's scale (docs/reproduction.md). The paper's was not run.
 Paper:    MNLI rises by about 1.0 from 500,000 to a million steps; masked language models converge more slowly than
           left-to-right ones, but are better almost at once. The paper's values are drawn in a figure, without numbers.

@@ -1,7 +1,7 @@
 """Table 6: the effect of the model's size.
 
 Command:  bert-tf reproduce table6 --scale laptop --data DATA --tasks TASKS --output DIR
-Data:     `bert-tf data --max_seq_length 128` of Wikipedia; TASKS with glue/
+Data:     `bert-tf data --max_seq_length 64` of Wikipedia; TASKS with glue/
 Hardware: written for two CPU cores at the laptop's scale (docs/reproduction.md). The paper's was not run.
 Paper:    perplexity of masked words falls from 5.84 (3 layers) to 3.23 (24 layers), MNLI rises from 77.9 to 86.6.
 

@@ -1,7 +1,7 @@
 """Table 7: BERT as a source of features for named entity recognition.
 
 Command:  bert-tf reproduce table7 --scale laptop --data DATA --tasks TASKS --output DIR
-Data:     `bert-tf data --max_seq_length 128` of Wikipedia; TASKS with ner/
+Data:     `bert-tf data --max_seq_length 64` of Wikipedia; TASKS with ner/
 Hardware: written for two CPU cores at the laptop's scale (docs/reproduction.md). The paper's was not run.
 Paper:    F1 on CoNLL-2003's development set: fine-tuned 96.4; the last four layers concatenated 96.1, embeddings 91.0.
 """

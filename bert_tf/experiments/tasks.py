@@ -93,10 +93,10 @@ def _pair(name: str, task: str, train: str, dev: str, **fields: Any) -> TableTas
     return TableTask(name, task, ("--train", f"{TASKS}/{train}", "--dev", f"{TASKS}/{dev}"), (train, dev), **fields)
 
 
-# Windows of 128 tokens, and one epoch, for the laptop's models.
+# Windows of 64 tokens, and one epoch, for the laptop's models.
 _SHORT_WINDOWS: dict[str, Any] = {
     "laptop_epochs": 1,
-    "laptop_flags": ("--doc_stride", "48", "--max_query_length", "32"),
+    "laptop_flags": ("--doc_stride", "32", "--max_query_length", "24"),
 }
 
 OFFICIAL: dict[str, TableTask] = {
