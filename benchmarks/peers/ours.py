@@ -41,7 +41,8 @@ def listen(session: Session, count: str) -> None:
             super().on_train_batch_end(batch, logs)
             tokens = float(self.model.tokens.result())
             units = tokens - self._before if count == "tokens" else batches.SEQUENCES
-            session.after_step(float(logs["loss"]), units)
+            # The mean of all steps, like Keras's.
+            session.after_step(lambda: self.model.results()["loss"], units)
             self._before = tokens
 
     fit.TrainingCallback = TimedEvents  # type: ignore[misc]

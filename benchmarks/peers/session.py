@@ -13,6 +13,7 @@ import resource
 import signal
 import sys
 import time
+from collections.abc import Callable
 from typing import Any
 
 _PR_SET_PDEATHSIG = 1
@@ -39,17 +40,17 @@ class Session:
         """Adds facts, such as the number of parameters, to the first message, which follows the first step."""
         self._facts |= facts
 
-    def after_step(self, loss: float | None = None, units: float = 0.0) -> None:
+    def after_step(self, loss: float | Callable[[], float] | None = None, units: float = 0.0) -> None:
         """Records the end of a step, and returns when the next step should start.
 
         Args:
-            loss: loss of the step.
+            loss: loss of the step, or a function that returns it, which is called between rounds only.
             units: units of work done in the step, such as tokens.
         """
         now = time.perf_counter()
         if not self._greeted:
             self._greeted = True
-            self._reply(self._facts | {"loss": loss})
+            self._reply(self._facts | {"loss": loss() if callable(loss) else loss})
         elif self._warmup:
             self._warmup -= 1
             self._since = time.perf_counter()
@@ -57,6 +58,7 @@ class Session:
             self._left -= 1
             self._units += units
             if not self._left:
+                loss = loss() if callable(loss) else loss
                 peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10
                 self._reply({"steps": self._steps, "seconds": now - self._since, "units": self._units, "loss": loss,
                              "peak_bytes": peak})  # fmt: skip
