@@ -232,12 +232,13 @@ def data_configs(args: argparse.Namespace) -> list[DataConfig]:
     values |= {"lowercase": not args.cased, "next_sentence": not args.no_nsp, "language": args.language}
     configs = [DataConfig(max_seq_length=length, cleaning=cleaning_config(args), **values) for length in lengths]
     for config, number in zip(configs, predictions, strict=True):
-        # 76 predictions for 512 tokens are common: 0.15 * 512 is 76.8.
-        if 0 < number < int(config.masked_lm_prob * config.max_seq_length):
+        # Rounded down, because 76 predictions for 512 tokens are common: 0.15 * 512 is 76.8.
+        least = int(config.masked_lm_prob * config.max_seq_length)
+        if 0 < number < least:
             raise ConfigError(
                 f"--max_predictions_per_seq must be at least --masked_lm_prob times --max_sequence_length, "
-                f"{config.max_predictions_per_seq} for {config.masked_lm_prob} of {config.max_seq_length} tokens. "
-                f"Received: {number}. Leave it out to use this number."
+                f"{least} for {config.masked_lm_prob} of {config.max_seq_length} tokens. Received: {number}. "
+                f"Leave it out to use {config.max_predictions_per_seq}."
             )
     return [
         dataclasses.replace(config, max_predictions_per_seq=number)

@@ -87,8 +87,8 @@ class Scale:
 
 
 SCALES = {
-    # Two cores: the size `tiny`, without dropout because no text is repeated. The rate and the momentum shorten the
-    # plateau at which masked language models begin (docs/reproduction.md).
+    # Two cores: the size `tiny`, without dropout because no text is repeated. With these
+    # settings masked language models leave the plateau at which they begin (docs/reproduction.md).
     LAPTOP: Scale(
         LAPTOP,
         "tiny",

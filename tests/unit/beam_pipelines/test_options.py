@@ -96,7 +96,7 @@ def test_invalid_lengths_are_refused(flags: list[str]) -> None:
 def test_too_few_predictions_are_refused_with_the_right_number() -> None:
     flags = ["--max_seq_length=128,512", "--masked_lm_prob=0.3", "--max_predictions_per_seq=39,77"]
     args, _ = parse([*REQUIRED, *flags], "data", CLASSES)
-    with pytest.raises(ConfigError, match=r"154 for 0.3 of 512 tokens\. Received: 77"):
+    with pytest.raises(ConfigError, match=r"153 for 0.3 of 512 tokens\. Received: 77\. Leave it out to use 154"):
         data_configs(args)
 
 
