@@ -18,6 +18,7 @@ import json
 import os
 import shlex
 import socket
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -216,13 +217,18 @@ class Runs:
         return {run.name: record for run in finished if (record := self.record(run))}
 
     def remaining_seconds(self) -> float | None:
-        """Returns the estimated seconds of all unfinished runs in one process; None before the first result."""
+        """Returns the estimated seconds of all unfinished runs in one process; None before the first result.
+
+        The estimate of a run is the time to start plus a time for each unit of work, as fitted to the finished runs.
+        """
         results = self.results()
-        done = sum(run.work for run in self.runs if run.name in results)
-        seconds = sum(record.seconds for record in results.values())
+        done = [(run.work, results[run.name].seconds) for run in self.runs if run.name in results]
+        if not done:
+            return None
+        start, rate = _line(*zip(*done, strict=True))
         states = self.states()
-        left = sum(run.work for run in self.runs if states[run.name].status in (Status.PENDING, Status.WAITING))
-        return left * seconds / done if done else None
+        left = [run.work for run in self.runs if states[run.name].status in (Status.PENDING, Status.WAITING)]
+        return start * len(left) + rate * sum(left)
 
     @contextlib.contextmanager
     def claim(self, run: Run, wait: bool = False) -> Iterator[Lease]:
@@ -361,6 +367,16 @@ def duration(seconds: float) -> str:
 def _plain(summary: Mapping[str, Any]) -> dict[str, Any]:
     """Returns a summary as JSON values; numbers that are not finite become None."""
     return json.loads(json.dumps(dict(summary)), parse_constant=lambda name: None)
+
+
+def _line(work: Sequence[float], seconds: Sequence[float]) -> tuple[float, float]:
+    """Fits seconds = start + rate * work by least squares; both are at least 0."""
+    rate, start = statistics.linear_regression(work, seconds) if len(set(work)) > 1 else (0.0, -1.0)
+    if rate < 0 or not any(work):
+        return statistics.mean(seconds), 0.0
+    if start >= 0:
+        return start, rate
+    return 0.0, statistics.linear_regression([0.0, *work], [0.0, *seconds], proportional=True).slope
 
 
 def _differences(record: Record, identity: Mapping[str, Mapping[str, Any]]) -> str:

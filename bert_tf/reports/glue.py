@@ -101,7 +101,8 @@ class GluePage:
 
     Args:
         heading: title.
-        titles: titles of all tasks by their names.
+        titles: titles of all tasks of the averages by their names.
+        diagnostics: titles of tasks that are not in the averages.
         averages: averages by name; None if a task is missing.
         models: this benchmark first, then others.
         tasks: results of the tasks.
@@ -113,6 +114,7 @@ class GluePage:
 
     heading: str
     titles: Mapping[str, str]
+    diagnostics: Mapping[str, str]
     averages: Mapping[str, float | None]
     models: Sequence[ModelRow]
     tasks: Sequence[TaskRow]
@@ -136,6 +138,8 @@ def _rendered(page: GluePage) -> str:
     mine = page.models[0]
     names = [name for name in page.titles if name in mine.scores]
     whole = len(names) == len(page.titles)
+    titles = {**page.titles, **page.diagnostics}
+    shown = [*names, *(name for name in page.diagnostics if name in mine.scores)]
     # The mean of these tasks equals the average if none is missing.
     kept = [number for number in range(len(_AVERAGES)) if number < 2 or not whole]
     if not whole:
@@ -150,13 +154,13 @@ def _rendered(page: GluePage) -> str:
             *((_AVERAGES[number], _percent(mine.means[number]), "development sets") for number in kept),
             ("Tasks", f"{len(names)} of {len(page.titles)}", "with a result"),
         ],
-        chart=_chart(page, names),
+        chart=_chart(page, shown, titles),
         columns=[
             ("Model", ""),
-            *((page.titles[name], "n") for name in names),
+            *((titles[name], "n") for name in shown),
             *((_AVERAGES[number], "n") for number in kept),
         ],
-        models=[(model, _cells(model, names, kept)) for model in page.models],
+        models=[(model, _cells(model, shown, kept)) for model in page.models],
         page=page,
     )
 
@@ -169,11 +173,11 @@ def _percent(value: float | None) -> str:
     return _NONE if value is None else f"{value:.1f}"
 
 
-def _chart(page: GluePage, names: Sequence[str]) -> Chart:
+def _chart(page: GluePage, names: Sequence[str], titles: Mapping[str, str]) -> Chart:
     """Draws the score of every model, one row for each task."""
-    texts = "; ".join(f"{page.titles[name]} {_percent(page.models[0].scores[name])}" for name in names)
+    texts = "; ".join(f"{titles[name]} {_percent(page.models[0].scores[name])}" for name in names)
     values = [model.scores[name] for model in page.models for name in names if name in model.scores]
-    chart, x, heights = strip_chart("Scores by task", texts, values, [page.titles[name] for name in names])
+    chart, x, heights = strip_chart("Scores by task", texts, values, [titles[name] for name in names])
     for name, y in zip(names, heights, strict=True):
         # This model is drawn last, over the others.
         for model in reversed(page.models):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import gc
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -23,11 +24,13 @@ from bert_tf.config import ConfigError, TrainingConfig, with_overrides
 from bert_tf.config.preset_names import find_preset
 from bert_tf.config.training import check_finetuning
 from bert_tf.experiments.glue.plan import (
+    COMPARED,
     PAGE_NAME,
     PAPER_BATCH,
     PAPER_EPOCHS,
     PAPER_RATES,
     RESULTS_NAME,
+    RUNS,
     GlueSettings,
     check_output,
     plan_lines,
@@ -83,7 +86,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--train_wnli", action="store_true", help="train WNLI; by default the most frequent label is predicted"
     )
     parser.add_argument(
-        "--compare", type=Path, metavar="DIR", help="output directory of another `bert-tf glue` to compare with"
+        "--compare",
+        type=Path,
+        metavar="PRESET",
+        help="another preset, which is fine-tuned with the same settings and compared on the development sets; or the "
+        "output directory of another `bert-tf glue`",
     )
     add_max_sequence_length(parser, "128, or the model's if smaller")
     parser.add_argument(
@@ -104,11 +111,15 @@ def check(args: argparse.Namespace) -> None:
     check_path(args.data, "--data")
     check_output(args.output)
     glue_settings(args)
-    if args.compare is not None and not (args.compare / RESULTS_NAME).is_file():
-        raise ConfigError(
-            f"`--compare` must be the output directory of `bert-tf glue`. Received: {args.compare}, without "
-            f"{RESULTS_NAME}. Run `bert-tf glue --output {args.compare}` to the end first."
-        )
+    if (other := other_settings(args)) is not None:
+        if (other.preset / RUNS).is_dir():
+            raise ConfigError(
+                f"`--compare` must be a preset, or a finished output directory of `bert-tf glue`. Received: "
+                f"{other.preset}, without {RESULTS_NAME}. Run `bert-tf glue --output {other.preset}` to the end first."
+            )
+        check_preset(other.preset, "--compare")
+        check_length(args.max_sequence_length, other.preset)
+        check_output(other.output)
     data, missing = find_data(args.data, args.tasks)
     if not data:
         reasons = "; ".join(f"{name}: {reason}" for name, reason in missing.items())
@@ -141,11 +152,25 @@ def glue_settings(args: argparse.Namespace) -> GlueSettings:
     )
 
 
+def other_settings(args: argparse.Namespace) -> GlueSettings | None:
+    """Returns the settings of the preset of `--compare`, None without one and for the output of another benchmark.
+
+    Args:
+        args: parsed arguments.
+    """
+    if args.compare is None or (args.compare / RESULTS_NAME).is_file():
+        return None
+    return replace(glue_settings(args), preset=args.compare, output=args.output / COMPARED, from_scratch=False)
+
+
 def run(args: argparse.Namespace) -> dict[str, Any]:
     """Executes the runs without results, and prints a table to stdout; returns the summary."""
-    settings = glue_settings(args)
+    settings, other = glue_settings(args), other_settings(args)
     data, missing = find_data(args.data, args.tasks)
     _show_plan(settings, data, missing)
+    if other is not None:
+        print(f"\ncompared with {other.preset}:", file=sys.stderr)
+        _show_plan(other, data, {})
     if args.plan:
         return {"output": str(args.output), "missing": missing}
     from bert_tf.experiments.glue.benchmark import run_benchmark
@@ -154,7 +179,9 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
     from bert_tf.training.malloc import tune_allocator
 
     tune_allocator()
-    results, submission = run_benchmark(settings, data, missing, _execute, args.compare)
+    if other is not None:
+        run_benchmark(other, data, missing, _execute)
+    results, submission = run_benchmark(settings, data, missing, _execute, other.output if other else args.compare)
     print(text_table(results))
     page = args.output / PAGE_NAME
     print(f"page: {page}", file=sys.stderr)

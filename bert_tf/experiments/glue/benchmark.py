@@ -24,10 +24,11 @@ from bert_tf.experiments.glue.plan import (
 from bert_tf.experiments.glue.results import (
     best_result,
     copy_predictions,
+    diagnostic_result,
     most_frequent_label,
 )
 from bert_tf.experiments.glue.table import GlueResults, page_of
-from bert_tf.experiments.glue.tasks import WNLI, TaskData
+from bert_tf.experiments.glue.tasks import AX, DIAGNOSTIC, DIAGNOSTIC_TASK, WNLI, TaskData
 from bert_tf.experiments.runs import Executor, Run, Runs, Status
 from bert_tf.reports.glue import write_glue_page
 from bert_tf.tasks.glue.submission import TEST_SETS, bundle
@@ -70,6 +71,7 @@ def run_benchmark(
         reasons = "; ".join(f"{name}: {reason}" for name, reason in results.missing.items())
         raise ConfigError(f"{settings.output}: no task has a result: {reasons}")
     _predict(results, executor)
+    _score_diagnostic(results)
     if other is not None:
         _compare(results, other)
     zipped = _submission(results)
@@ -103,6 +105,16 @@ def _predict(results: GlueResults, executor: Executor) -> None:
     runs = Runs(results.settings.output, list(predictions.values()))
     runs.execute_all(executor)
     results.missing |= copy_predictions(runs, predictions, results.settings.output)
+
+
+def _score_diagnostic(results: GlueResults) -> None:
+    trained = results.tasks.get(DIAGNOSTIC_TASK)
+    if trained is None or trained.data.diagnostic is None or DIAGNOSTIC in results.missing:
+        return
+    try:
+        results.tasks[AX.name] = diagnostic_result(trained, trained.data.diagnostic, results.settings.output)
+    except ValueError as error:
+        results.missing[AX.title] = str(error)
 
 
 def _compare(results: GlueResults, other: Path) -> None:

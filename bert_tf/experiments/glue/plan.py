@@ -17,7 +17,9 @@ PAPER_BATCH, PAPER_EPOCHS = 32, 3
 # Names in the output directory.
 RUNS, PREDICTIONS, DEV, SUBMISSION = "runs", "predictions", "dev", "submission"
 RESULTS_NAME, PAGE_NAME, ZIP_NAME = "glue.json", "glue.html", "submission.zip"
-_OUTPUT_NAMES = frozenset({RUNS, PREDICTIONS, DEV, SUBMISSION, RESULTS_NAME, PAGE_NAME, ZIP_NAME})
+# The output directory of another preset's benchmark.
+COMPARED = "compared"
+_OUTPUT_NAMES = frozenset({RUNS, PREDICTIONS, DEV, SUBMISSION, RESULTS_NAME, PAGE_NAME, ZIP_NAME, COMPARED})
 
 
 @dataclass(frozen=True)

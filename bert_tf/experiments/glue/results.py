@@ -11,7 +11,7 @@ from typing import Any
 from bert_tf.config.files import write_file
 from bert_tf.experiments.glue.plan import DEV, SUBMISSION, Trial
 from bert_tf.experiments.glue.published import WITHOUT_WNLI
-from bert_tf.experiments.glue.tasks import TASKS, TaskData
+from bert_tf.experiments.glue.tasks import DIAGNOSTIC, TASKS, TaskData
 from bert_tf.experiments.runs import Record, Runs, Status
 from bert_tf.experiments.statistics import Spread, spread
 from bert_tf.tasks.base import Task
@@ -115,6 +115,23 @@ def most_frequent_label(data: TaskData, output: Path) -> TaskResult:
     return TaskResult(data, metrics, None, (), None, f"not trained: the label {label} for all examples")
 
 
+def diagnostic_result(trained: TaskResult, data: TaskData, output: Path) -> TaskResult:
+    """Returns the result of the best MNLI run on the diagnostic set, whose predictions are copied.
+
+    Args:
+        trained: result of MNLI.
+        data: the labelled diagnostic set.
+        output: output directory of the benchmark, with the predictions of the submission.
+
+    Raises:
+        ValueError: if the predictions are not those of the labelled examples.
+    """
+    _copy(output / SUBMISSION / DIAGNOSTIC, output / DEV / DIAGNOSTIC)
+    task, examples = dev_examples(data, DIAGNOSTIC)
+    metrics = task.score(examples, task.read_answers(output / DEV / DIAGNOSTIC, examples))
+    return TaskResult(data, metrics, trained.best, (), None, "predicted by the best run of MNLI")
+
+
 def copy_predictions(runs: Runs, predictions: Mapping[str, Any], output: Path) -> dict[str, str]:
     """Copies finished predictions of test sets to the directory of the submission; returns reasons for missing ones.
 
@@ -136,10 +153,13 @@ def copy_predictions(runs: Runs, predictions: Mapping[str, Any], output: Path) -
 def averages(scores: Mapping[str, float]) -> dict[str, float | None]:
     """Returns the averages with and without WNLI, None if a task is missing, and the mean of the tasks that are there.
 
+    The diagnostic set is not part of them.
+
     Args:
         scores: scores by the names of the tasks.
     """
-    whole = {"average": tuple(TASKS), "average_without_wnli": WITHOUT_WNLI, "mean_of_tasks": tuple(scores)}
+    present = tuple(name for name in TASKS if name in scores)
+    whole = {"average": tuple(TASKS), "average_without_wnli": WITHOUT_WNLI, "mean_of_tasks": present}
     return {
         name: sum(scores[task] for task in tasks) / len(tasks) if tasks and set(tasks) <= scores.keys() else None
         for name, tasks in whole.items()

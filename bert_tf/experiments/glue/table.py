@@ -6,11 +6,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from bert_tf.config.base import read_json_object
 from bert_tf.experiments.glue.compare import TaskComparison
-from bert_tf.experiments.glue.plan import GlueSettings
+from bert_tf.experiments.glue.plan import COMPARED, RESULTS_NAME, GlueSettings
 from bert_tf.experiments.glue.published import PUBLISHED, WITHOUT_WNLI, Published
 from bert_tf.experiments.glue.results import TaskResult, averages, score_of
-from bert_tf.experiments.glue.tasks import TASKS
+from bert_tf.experiments.glue.tasks import ALL_TASKS, AX, TASKS
 from bert_tf.experiments.runs import duration
 from bert_tf.reports.glue import ComparisonRow, GluePage, ModelRow, RunRow, TaskRow
 from bert_tf.reports.text import plural
@@ -42,6 +43,13 @@ class GlueResults:
         """Scores in percent by the names of the tasks."""
         return {name: result.score for name, result in self.tasks.items()}
 
+    @property
+    def other_name(self) -> str:
+        """Name of the other benchmark: its preset if it belongs to this benchmark, otherwise its directory."""
+        if self.other == self.settings.output / COMPARED:
+            return str(read_json_object(self.other / RESULTS_NAME)["preset"])
+        return str(self.other or "")
+
     def to_json(self) -> dict[str, Any]:
         """Returns the results as JSON values."""
         settings = self.settings
@@ -64,19 +72,21 @@ def page_of(results: GlueResults) -> GluePage:
         results: the results of a benchmark.
     """
     settings, tasks = results.settings, results.tasks
+    averaged = tuple(name for name in TASKS if name in tasks)
     weights = "random weights of the size of " if settings.from_scratch else ""
     return GluePage(
         heading=f"GLUE: {weights}{settings.preset}",
         titles={name: task.title for name, task in TASKS.items()},
+        diagnostics={AX.name: AX.title},
         averages=averages(results.scores),
-        models=[ours(results), *_other(results), *(_published(row, tuple(tasks)) for row in PUBLISHED)],
+        models=[ours(results), *_other(results), *(_published(row, averaged) for row in PUBLISHED)],
         tasks=[_task_row(result) for result in tasks.values()],
         comparisons=[_comparison_row(results, name) for name in results.comparisons],
-        other=str(results.other or ""),
+        other=results.other_name,
         runs=[
-            RunRow(TASKS[name].title, trial.rate, trial.seed, score_of(trial, record), record.seconds,
+            RunRow(result.data.task.title, trial.rate, trial.seed, score_of(trial, record), record.seconds,
                    trial is result.best, (record.result or {}).get("remark", ""))
-            for name, result in tasks.items()
+            for result in tasks.values()
             for trial, record in result.records
         ],
         missing=results.missing,
@@ -103,7 +113,7 @@ def _other(results: GlueResults) -> list[ModelRow]:
     cells = {name: _percent(score) for name, score in scores.items()}
     same = scores.keys() == results.tasks.keys()
     row = (means["average"], means["average_without_wnli"], means["mean_of_tasks"] if same else None)
-    return [ModelRow(str(results.other), f"{_DEV}; mean of the metrics", cells, scores, row, "other")]
+    return [ModelRow(results.other_name, f"{_DEV}; mean of the metrics", cells, scores, row, "other")]
 
 
 def _published(row: Published, tasks: tuple[str, ...]) -> ModelRow:
@@ -122,11 +132,11 @@ def _published(row: Published, tasks: tuple[str, ...]) -> ModelRow:
 
 
 def _comparison_row(results: GlueResults, name: str) -> ComparisonRow:
-    one = results.comparisons[name]
+    title, one = ALL_TASKS[name].title, results.comparisons[name]
     result = one.comparison
     interval = (result.low, result.high)
     score = results.tasks[name].score
-    return ComparisonRow(TASKS[name].title, score, one.other, result.difference, interval, result.p_value, one.mcnemar)
+    return ComparisonRow(title, score, one.other, result.difference, interval, result.p_value, one.mcnemar)
 
 
 def _task_row(result: TaskResult) -> TaskRow:
@@ -152,8 +162,8 @@ def text_table(results: GlueResults) -> str:
         results: the results of a benchmark.
     """
     page = page_of(results)
-    names = [name for name in TASKS if name in results.tasks]
-    head = ["", *(TASKS[name].title for name in names), "average", "without WNLI", "mean of these"]
+    names = [name for name in ALL_TASKS if name in results.tasks]
+    head = ["", *(ALL_TASKS[name].title for name in names), "average", "without WNLI", "mean of these"]
     rows = [
         [model.name, *(model.cells.get(name, NONE) for name in names), *map(_percent, model.means)]
         for model in page.models

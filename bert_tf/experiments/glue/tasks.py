@@ -85,8 +85,10 @@ TASKS: dict[str, BenchmarkTask] = {
     )
 }
 WNLI = "wnli"
-# The diagnostic set has no training examples; the leaderboard expects predictions of an MNLI model.
+# The diagnostic set has no training examples and is not part of the averages; an MNLI model predicts it.
+AX = BenchmarkTask("ax", "AX", ("matthews",))
 DIAGNOSTIC, DIAGNOSTIC_TASK, DIAGNOSTIC_FOLDERS = "AX.tsv", "mnli", ("diagnostic", "AX")
+ALL_TASKS = {**TASKS, AX.name: AX}
 
 
 @dataclass(frozen=True)
@@ -98,12 +100,14 @@ class TaskData:
         folder: its folder.
         tests: existing test files by the names of the leaderboard's files.
         examples: number of training examples.
+        diagnostic: the labelled diagnostic set, for MNLI; None if its file does not exist.
     """
 
     task: BenchmarkTask
     folder: Path
     tests: Mapping[str, Path]
     examples: int
+    diagnostic: TaskData | None = None
 
     @property
     def train(self) -> Path:
@@ -139,11 +143,12 @@ def find_data(data: Path, names: Sequence[str]) -> tuple[list[TaskData], dict[st
             missing[task.title] = f"no {' and no '.join(absent)} in {folder}"
             continue
         tests = {file: folder / source for file, source in task.test_files.items()}
+        diagnostic = None
         if name == DIAGNOSTIC_TASK:
-            tests[DIAGNOSTIC] = _diagnostic(data)
+            tests[DIAGNOSTIC], diagnostic = _diagnostic(data)
         missing |= {file: f"no {path}" for file, path in tests.items() if not path.is_file()}
         tests = {file: path for file, path in tests.items() if path.is_file()}
-        found.append(TaskData(task, folder, tests, _lines(folder / TRAIN_FILE) - task.header))
+        found.append(TaskData(task, folder, tests, _lines(folder / TRAIN_FILE) - task.header, diagnostic))
     return found, missing
 
 
@@ -153,9 +158,13 @@ def _folder(data: Path, titles: Sequence[str]) -> Path | None:
     return next((folders[name] for name in wanted if name in folders), None)
 
 
-def _diagnostic(data: Path) -> Path:
+def _diagnostic(data: Path) -> tuple[Path, TaskData | None]:
+    """Returns the file to predict, which may be missing, and the labelled file if it exists."""
     folder = _folder(data, DIAGNOSTIC_FOLDERS) or data / DIAGNOSTIC_FOLDERS[0]
-    return next(iter(sorted(folder.glob("*.tsv"))), folder / "diagnostic.tsv")
+    published = folder / "diagnostic.tsv"
+    path = published if published.is_file() else next(iter(sorted(folder.glob("*.tsv"))), published)
+    labelled = TaskData(AX, folder, {}, 0)
+    return path, labelled if labelled.dev[DIAGNOSTIC].is_file() else None
 
 
 def _plain(name: str) -> str:

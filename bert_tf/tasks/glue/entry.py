@@ -63,6 +63,9 @@ ENTRIES = (
     GlueEntry("rte", "GLUE: entailment; accuracy", f"{_TASKS}RteTask"),
     GlueEntry("wnli", "GLUE: Winograd schemas; accuracy", f"{_TASKS}WnliTask"),
     DiagnosticEntry(
-        "ax", "GLUE: diagnostic set for a preset of mnli; Matthews' correlation", f"{_TASKS}DiagnosticTask"
+        "ax",
+        "GLUE: diagnostic set for a preset of mnli; Matthews' correlation",
+        f"{_TASKS}DiagnosticTask",
+        dev="diagnostic-full.tsv",
     ),
 )

@@ -41,8 +41,9 @@ def read_glue(
     """Yields examples of the columns `texts`; labels are as in the file, or None unless `labelled`.
 
     The file is UTF-8, with or without a byte order mark, with lines terminated by LF or CRLF. Rows of another width,
-    empty texts and labels, and duplicate indices are added to `input_errors`. Raises ValueError, with file and line,
-    for a missing column, an empty file, and bytes that are not UTF-8.
+    empty labels and their texts, and duplicate indices are added to `input_errors`. Texts without labels may be empty,
+    because the leaderboard expects a prediction for every row. Raises ValueError, with file and line, for a missing
+    column, an empty file, and bytes that are not UTF-8.
     """
     lines = lines_of(path)
     _, first = next(lines, (1, ""))
@@ -62,7 +63,7 @@ def read_glue(
             continue
         row = dict(zip(header, cells, strict=True))
         key = row.get(layout.key, str(line - before))
-        fault = _fault(row, wanted, key, seen)
+        fault = _fault(row, wanted if labelled else (), key, seen)
         if fault:
             input_errors.add(place, fault)
             continue

@@ -28,5 +28,12 @@ def test_two_tasks(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     lines = (tmp_path / "out/submission/SST-2.tsv").read_text().splitlines()
     assert lines[0] == "index\tprediction" and len(lines) == 10
     assert (tmp_path / "out/glue.html").is_file() and summaries[0]["submission"] is None
+    # Another preset is fine-tuned with the same settings and compared.
+    assert main([*map(str, argv), "--compare", str(preset)]) == 0
+    captured = capsys.readouterr()
+    assert f"compared with {preset}" in captured.err and f"compared with {preset} (95%" in captured.out
+    comparisons = json.loads((tmp_path / "out/glue.json").read_text())["comparisons"]
+    assert {one["difference"] for one in comparisons.values()} == {0.0} and set(comparisons) == {"sst2", "stsb"}
+    assert (tmp_path / "out/compared/glue.html").is_file()
     record = json.loads((tmp_path / "out/runs/sst2/learning_rate_0.001_seed_12345.json").read_text())
     assert record["command"].startswith("bert-tf finetune sst2") and record["result"]["dev_examples"] == 60

@@ -36,6 +36,17 @@ def write_glue(root: Path, names: tuple[str, ...] = tuple(TASKS)) -> Path:
     return root
 
 
+def write_diagnostic_labels(root: Path) -> list[str]:
+    """Writes the labelled file of the diagnostic set with the columns of GLUE's; returns the labels."""
+    texts = [line.split("\t")[1:] for line in (root / "diagnostic/diagnostic.tsv").read_text().splitlines()[1:]]
+    chooser = random.Random(0)
+    labels = [chooser.choice(LABELS["mnli"]) for _ in texts]
+    lines = ["Lexical Semantics\tDomain\tPremise\tHypothesis\tLabel"]
+    lines += ["\t".join(["", "News", *pair, label]) for pair, label in zip(texts, labels, strict=True)]
+    (root / "diagnostic/diagnostic-full.tsv").write_text("\n".join(lines) + "\n")
+    return labels
+
+
 def _write(path: Path, name: str, part: str = "") -> None:
     part = part or f"{path.name.removesuffix('.tsv').partition('_')[0]}.tsv"
     task: Any = task_class(name)()
@@ -101,6 +112,7 @@ class FakeCommands:
                     and (output.name != DIAGNOSTIC or name == "mnli"))  # fmt: skip
         task: Any = task_class(name)()
         examples = list(task.read(path, InputErrors(), labelled=False))
-        label = LABELS.get(name, ["0", "1"])[0]
-        task.write(output, iter([(examples, [task.answer_of(label)] * len(examples))]))
+        labels = LABELS.get(name, ["0", "1"])[: 3 if output.name == DIAGNOSTIC else 1]
+        answers = [task.answer_of(labels[number % len(labels)]) for number in range(len(examples))]
+        task.write(output, iter([(examples, answers)]))
         return {"examples": len(examples)}

@@ -230,6 +230,11 @@ def test_remaining_time_is_that_of_the_work(tmp_path: Path, data: Path) -> None:
     path = runs.record_path(plan[0])
     path.write_text(json.dumps(json.loads(path.read_text()) | {"seconds": 3.0}))
     assert runs.remaining_seconds() == pytest.approx(15.0)
+    runs.execute(plan[1], Commands())
+    path = runs.record_path(plan[1])
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"seconds": 6.0}))
+    # The work of 10 takes 3 seconds and that of 40 takes 6: 2 seconds to start, and 0.1 for each unit.
+    assert runs.remaining_seconds() == pytest.approx(3.0)
     assert (duration(59.6), duration(3540), duration(9000)) == ("60 s", "59 min", "2.5 h")
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from sklearn.metrics import matthews_corrcoef
 
 from bert_tf.config import ConfigError
 from bert_tf.experiments.glue.benchmark import run_benchmark
@@ -16,7 +17,7 @@ from bert_tf.experiments.glue.plan import GlueSettings
 from bert_tf.experiments.glue.table import GlueResults, text_table
 from bert_tf.experiments.glue.tasks import TASKS, find_data
 from bert_tf.tasks.glue import submission
-from tests.support.experiments.glue_samples import ROWS, FakeCommands, write_glue
+from tests.support.experiments.glue_samples import LABELS, ROWS, FakeCommands, write_diagnostic_labels, write_glue
 from tests.support.reports.page_reader import Page
 
 
@@ -147,6 +148,30 @@ def test_two_presets_are_compared(tmp_path: Path, data: Path, preset: Path) -> N
     assert results.comparisons["sst2"].mcnemar < 0.01
     page = Page((tmp_path / "second/glue.html").read_text())
     assert {"better", "within noise"} <= set(page.texts("td"))
+
+
+def test_the_diagnostic_set_is_scored_outside_the_averages(tmp_path: Path, preset: Path) -> None:
+    data = write_glue(tmp_path / "GLUE", ("mnli", "rte"))
+    labels = write_diagnostic_labels(data)
+    predicted = [LABELS["mnli"][number % 3] for number in range(len(labels))]
+    settings = GlueSettings(preset, tmp_path / "out", (3e-5,))
+    results, _ = benchmark(settings, data, FakeCommands())
+    written = json.loads((tmp_path / "out/glue.json").read_text())
+    ax = written["tasks"]["ax"]
+    assert ax["score"] == pytest.approx(100 * matthews_corrcoef(labels, predicted)) and ax["score"] != 0
+    assert written["mean_of_tasks"] == pytest.approx(np.mean([results.scores["mnli"], results.scores["rte"]]))
+    (ours,) = (line for line in text_table(results).splitlines() if "this preset" in line and "published" not in line)
+    assert f"{ax['score']:.1f}" in ours
+    page = Page((tmp_path / "out/glue.html").read_text())
+    assert "AX" in page.texts("th") and "21.0" in page.texts("td")
+    # A second preset with the same predictions.
+    second = dataclasses.replace(settings, output=tmp_path / "second")
+    results, _ = benchmark(second, data, FakeCommands(), other=tmp_path / "out")
+    assert results.comparisons["ax"].comparison.difference == 0
+
+    (data / "diagnostic/diagnostic-full.tsv").write_text("Premise\tHypothesis\tLabel\na cat\ta dog\tneutral\n")
+    results, _ = benchmark(settings, data, FakeCommands())
+    assert "ax" not in results.tasks and "index" in results.missing["AX"]
 
 
 def test_other_examples_are_not_compared(tmp_path: Path, data: Path, preset: Path) -> None:

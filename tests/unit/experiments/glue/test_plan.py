@@ -35,11 +35,15 @@ def test_the_output_of_other_commands_is_refused(tmp_path: Path) -> None:
         check_output(tmp_path)
 
 
-def test_an_unfinished_benchmark_is_not_compared(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_only_presets_and_benchmarks_are_compared(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "config.json").write_text('{"format_version": 2}')
     argv = ["glue", "--preset", tmp_path, "--data", tmp_path, "--output", tmp_path / "out"]
-    assert main([*map(str, argv), "--compare", str(tmp_path)]) == 1
+    (tmp_path / "unfinished/runs").mkdir(parents=True)
+    assert main([*map(str, argv), "--compare", str(tmp_path / "unfinished")]) == 1
     assert "without glue.json" in capsys.readouterr().err
+    (tmp_path / "empty").mkdir()
+    assert main([*map(str, argv), "--compare", str(tmp_path / "empty")]) == 1
+    assert "--compare must be a preset" in capsys.readouterr().err
     assert main([str(argument) for argument in argv]) == 1
     assert "no folder CoLA" in capsys.readouterr().err
 

@@ -120,6 +120,13 @@ def test_rows_without_index_are_numbered_including_skipped_ones(tmp_path: Path) 
     ]  # fmt: skip
 
 
+def test_texts_to_predict_may_be_empty(tmp_path: Path) -> None:
+    """QQP's leaderboard expects a prediction for every row, also for one whose text is missing."""
+    path = write(tmp_path / "test.tsv", ["id", "question1", "question2"], ["0", "a", ""], ["1", " ", "b"])
+    examples = read("qqp", path, labelled=False)
+    assert [example.texts for example in examples] == [("a", ""), (" ", "b")]
+
+
 @pytest.mark.parametrize(
     ("task", "lines", "message"),
     [
