@@ -141,7 +141,7 @@ class _Trainer:
             self.training.compile(optimizer=optimizer)
         self.is_chief = backend.is_chief
         self._data = run.data.on(backend, config)
-        self._preemption = PreemptionHandler(backend.any_worker())
+        self._preemption = PreemptionHandler(backend.agreement())
         self.reporter = StatusReporter(output, self._status(), run.on_report if backend.is_chief else None)
         # Variables and dropout masks of other backends differ.
         named = {} if (name := keras.backend.backend()) == "tensorflow" else {"backend": name}

@@ -98,9 +98,9 @@ class Backend(ABC):
         """Returns the value of a variable in memory that is released with the array."""
         return keras.ops.convert_to_numpy(variable)
 
-    def any_worker(self) -> Callable[[bool], bool] | None:
-        """Returns a function that computes a logical OR over all workers; None for a run of one process."""
-        return self.workers.any_worker if self.workers else None
+    def agreement(self) -> Callable[[bool, int], tuple[bool, int]] | None:
+        """Returns the function by which workers agree to stop; None for a run of one process."""
+        return self.workers.agree if self.workers else None
 
     def check_same_run(self, facts: Mapping[str, Any]) -> None:
         """Raises TrainingError if workers differ in code, libraries, data or settings; `facts` are JSON values."""

@@ -62,9 +62,15 @@ class Workers(ABC):
         """Waits until all workers have called this method."""
         self.gather([0])
 
-    def any_worker(self, vote: bool) -> bool:
-        """Returns True if the vote of any worker is True."""
-        return bool(self.gather([int(vote)]).any())
+    def agree(self, stop: bool, milliseconds: int) -> tuple[bool, int]:
+        """Returns True if any worker was asked to stop, and the largest number of milliseconds.
+
+        Args:
+            stop: whether this worker was asked to stop.
+            milliseconds: time since the last agreement.
+        """
+        stops, times = self.gather([int(stop), milliseconds]).T
+        return bool(stops.any()), int(times.max())
 
     def gather_texts(self, text: str) -> list[str]:
         """Returns the texts of all workers, in their order."""

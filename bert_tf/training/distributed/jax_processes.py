@@ -41,10 +41,11 @@ class JaxWorkers(Workers):
         gathered = multihost_utils.process_allgather(np.asarray(values, np.int32))
         return np.asarray(gathered).reshape(len(self.names), -1)
 
-    def any_worker(self, vote: bool) -> bool:
-        """Returns True if the vote of any worker to stop is True; then all of them end."""
-        self._ends_together |= super().any_worker(vote)
-        return self._ends_together
+    def agree(self, stop: bool, milliseconds: int) -> tuple[bool, int]:
+        """Returns the agreement of `Workers.agree`; all workers end after one to stop."""
+        stop, slowest = super().agree(stop, milliseconds)
+        self._ends_together |= stop
+        return stop, slowest
 
     @contextlib.contextmanager
     def raise_on_lost_worker(self, step: Callable[[], int]) -> Iterator[None]:

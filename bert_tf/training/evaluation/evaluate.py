@@ -32,11 +32,13 @@ def evaluate(training: TrainingModel, dataset: Any, preemption: PreemptionHandle
         preemption.ask()
         training.stop_evaluating = bool(preemption)
 
+    preemption.ask(now=True)
     watch = keras.callbacks.LambdaCallback(on_test_batch_end=stop_on_signal)
     with warnings.catch_warnings():
         # Keras warns at the end of a dataset of unknown size.
         warnings.filterwarnings("ignore", message="Your input ran out of data")
         training.evaluate(dataset, verbose=0, callbacks=[watch])
+    preemption.ask(now=True)
     results = training.results()
     for name in OBJECTIVES:
         if f"{name}_loss" in results:

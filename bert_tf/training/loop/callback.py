@@ -154,7 +154,7 @@ class TrainingCallback(keras.callbacks.Callback):
                 self._record()
             self._store.save(self.step, self.progress)
         # Workers that do not write wait for the chief, which would otherwise report them as lost.
-        self._preemption.ask()
+        self._preemption.ask(now=True)
         print(
             f"interrupted after step {self.step} of {self._intervals.total}; saved as {self._store.path(self.step)}. "
             "Run the same command with the same output directory to resume.",

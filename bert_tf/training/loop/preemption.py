@@ -8,6 +8,7 @@ import signal
 import socket
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from types import FrameType
 from typing import NoReturn
@@ -15,34 +16,65 @@ from typing import NoReturn
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 # Seconds that a signal may wait for the main thread, which may be blocked on input data.
 PATIENCE = 5.0
+# An agreement of workers waits for their devices. It takes place about once in this time, at least every `_MOST_STEPS`.
+_AGREEMENT_SECONDS, _MOST_STEPS = 1.0, 32
 
 
 class PreemptionHandler:
-    """State of a request to stop the run by a signal; `any_worker` is a logical OR over several workers."""
+    """State of a request to stop the run by a signal.
 
-    def __init__(self, any_worker: Callable[[bool], bool] | None = None) -> None:
+    Args:
+        agree: takes whether this worker was asked to stop and its milliseconds since the last call; returns whether any
+            worker was, and the largest number of milliseconds. All workers call it together. None for one process.
+        clock: function that returns seconds.
+    """
+
+    def __init__(
+        self,
+        agree: Callable[[bool, int], tuple[bool, int]] | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self.signal: int | None = None
-        self._any_worker = any_worker
+        self._agree = agree
+        self._clock = clock
+        self._last = clock()
+        self._asked, self._interval = 0, 1
         self._agreed = False
         self._has_steps = False
         self._noted = threading.Event()
 
     def __bool__(self) -> bool:
         """Returns True if the run must stop; equal in all workers of a run."""
-        return self._agreed if self._any_worker else self.signal is not None
+        return self._agreed if self._agree else self.signal is not None
 
     def step_ended(self) -> None:
         """Marks that there is a step to save; before the first call, a signal stops the run at once.
 
-        Must be called after every step and every batch of an evaluation; all workers then agree on whether to stop.
+        Must be called after every step.
         """
         self._has_steps = True
         self.ask()
 
-    def ask(self) -> None:
-        """Lets the workers of a run agree whether to stop; does nothing in a run of one process."""
-        if self._any_worker:
-            self._agreed = self._any_worker(self.signal is not None) or self._agreed
+    def ask(self, now: bool = False) -> None:
+        """Lets the workers of a run agree whether to stop; does nothing in a run of one process.
+
+        Must be called by all workers after the same steps and batches of an evaluation. They agree about once a second:
+        the interval in calls follows from the time that the slowest of them took, so that it is equal in all.
+
+        Args:
+            now: agree in this call, and in the next one again because its duration may differ.
+        """
+        if self._agree is None:
+            return
+        self._asked += 1
+        if not now and self._asked < self._interval:
+            return
+        milliseconds = round(1000 * (self._clock() - self._last))
+        stop, slowest = self._agree(self.signal is not None, milliseconds)
+        self._agreed = self._agreed or stop
+        calls = int(1000 * _AGREEMENT_SECONDS * self._asked / max(slowest, 1))
+        self._interval = 1 if now else max(1, min(calls, 2 * self._interval, _MOST_STEPS))
+        self._asked, self._last = 0, self._clock()
 
     @contextlib.contextmanager
     def watch(self) -> Iterator[None]:

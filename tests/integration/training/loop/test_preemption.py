@@ -65,7 +65,7 @@ def test_second_signal_stops_a_run_that_waits_for_a_later_batch(tmp_path):
     ("mine", "others", "agreed"), [(True, False, True), (False, True, True), (False, False, False)]
 )
 def test_all_processes_stop_when_one_gets_a_signal(mine, others, agreed):
-    preemption = PreemptionHandler(lambda told: told or others)
+    preemption = PreemptionHandler(lambda told, milliseconds: (told or others, milliseconds))
     preemption.signal = signal.SIGTERM if mine else None
     assert not preemption, "nothing is agreed yet"
     preemption.step_ended()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -13,6 +14,7 @@ import pytest
 from bert_tf.training.distributed import collectives
 from bert_tf.training.distributed.collectives import Workers
 from bert_tf.training.loop.checkpoints import TrainingError
+from bert_tf.training.loop.preemption import PreemptionHandler
 
 NAMES = ("a:1", "b:2", "c:3")
 
@@ -51,9 +53,53 @@ def test_texts_of_all_workers_in_their_order():
     assert of_all(lambda worker: worker.gather_texts(texts[worker.index])) == [texts] * 3
 
 
-@pytest.mark.parametrize("votes", [(), (1,), (0, 2)])
-def test_one_vote_decides_for_all(votes):
-    assert of_all(lambda worker: worker.any_worker(worker.index in votes)) == [bool(votes)] * 3
+@pytest.mark.parametrize("stopped", [(), (1,), (0, 2)])
+def test_one_signal_stops_all_workers(stopped):
+    agreements = of_all(lambda worker: worker.agree(worker.index in stopped, 10 * worker.index))
+    assert agreements == [(bool(stopped), 20)] * 3
+
+
+@pytest.mark.parametrize(
+    ("seconds", "agreements"),
+    [
+        # Of 400 steps; intervals double, from one step. The slowest worker decides.
+        pytest.param(0.0, 6 + 10, id="at least every 32 steps"),
+        pytest.param(0.1, 4 + 38, id="once a second"),
+        pytest.param(2.0, 400, id="after every slow step"),
+    ],
+)
+def test_workers_agree_about_once_a_second(seconds, agreements):
+    def train(worker: Workers) -> tuple[int, list[int]]:
+        # Clocks of workers differ.
+        now, steps, agreed = 1e3 * worker.index, 0, []
+
+        def agree(stop: bool, milliseconds: int) -> tuple[bool, int]:
+            agreed.append(steps)
+            return worker.agree(stop, milliseconds)
+
+        handler = PreemptionHandler(agree, lambda: now)
+
+        def step() -> None:
+            nonlocal now, steps
+            now, steps = now + seconds / (1 + worker.index), steps + 1
+            handler.step_ended()
+
+        for _ in range(400):
+            step()
+        count = len(agreed)
+        # The batches of an evaluation may be slower than steps.
+        handler.ask(now=True)
+        step()
+        assert agreed[count:] == [400, 401]
+        # A signal of one worker stops all of them after the same step.
+        handler.signal = signal.SIGTERM if worker.index == 1 else None
+        while not handler:
+            step()
+        assert steps <= 401 + 2
+        return count, agreed
+
+    first, *others = of_all(train)
+    assert first[0] == agreements and others == [first] * 2
 
 
 def test_different_steps_are_named():

@@ -71,8 +71,8 @@ def test_a_process_with_an_error_leaves_without_waiting(error, status, monkeypat
         raise error
     assert registered == [(status, 0.0)]
     # All processes have agreed to stop, so that each waits for the others.
-    monkeypatch.setattr(jax_processes.multihost_utils, "process_allgather", lambda values: [[0], [1]])
-    assert workers.any_worker(False)
+    monkeypatch.setattr(jax_processes.multihost_utils, "process_allgather", lambda values: [[0, 20], [1, 10]])
+    assert workers.agree(False, 20) == (True, 20)
     with pytest.raises(type(error)), workers.leave_on_error():
         raise error
     assert len(registered) == 1
