@@ -352,16 +352,19 @@ def run_subprocess(run: Run) -> dict[str, Any]:
 
 
 def duration(seconds: float) -> str:
-    """Formats a time: `40 s`, `12 min`, `3.5 h`.
+    """Formats a time: `40 s`, `12 min`, `3.5 h`, `20 days`.
 
     Example:
         >>> from bert_tf.experiments.runs import duration
-        >>> duration(40), duration(700), duration(12600)
-        ('40 s', '12 min', '3.5 h')
+        >>> duration(40), duration(700), duration(12600), duration(1728000)
+        ('40 s', '12 min', '3.5 h', '20 days')
     """
     if seconds < 100:
         return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
+    hours = seconds / 3600
+    if hours < 1.5:
+        return f"{seconds / 60:.0f} min"
+    return f"{hours:.1f} h" if hours < 100 else f"{hours / 24:,.0f} days"
 
 
 def _plain(summary: Mapping[str, Any]) -> dict[str, Any]:
