@@ -89,11 +89,14 @@ class Experiment:
 
 
 def write_experiment(folder: Path, experiment: Experiment) -> Path:
-    """Writes `NAME.json`, `NAME.md` and `NAME.html`, each atomically; returns the path of the page."""
+    """Writes `NAME.json`, `NAME.md`, `NAME.svg` and `NAME.html`, each atomically; returns the path of the page."""
     for suffix, text in (
         (".json", json.dumps(asdict(experiment), indent=1, ensure_ascii=False)),
         (".md", markdown(experiment)),
+        (".svg", picture(experiment)),
     ):
+        if not text:
+            continue
         with staged_file(folder / f"{experiment.name}{suffix}") as file:
             file.write(f"{text}\n".encode())
     path = folder / f"{experiment.name}.html"
@@ -115,6 +118,21 @@ def markdown(experiment: Experiment) -> str:
         for one in experiment.compared:
             lines.append(f"| {' | '.join(_compared_cells(one))} |")
     return "\n".join([*lines, "", *(f"- {note}" for note in experiment.notes)])
+
+
+def picture(experiment: Experiment) -> str:
+    """Returns the plot of a figure, or the differences of a table, as an SVG file; "" if there is nothing to draw."""
+    legend, chart = "dot: ours; ring: the paper's; band: 95 % interval", _differences(experiment.compared)
+    if experiment.points:
+        legend, chart = "mean and standard deviation over the seeds", None
+        if any(cell.values for cell in experiment.cells):
+            chart = _figure(experiment, experiment.columns[0])
+    if chart is None:
+        return ""
+    title = chart.find("title")
+    if title is not None:
+        title.text = f"{title.text} ({legend})"
+    return chart._repr_svg_()
 
 
 def page(experiment: Experiment) -> str:
@@ -200,8 +218,11 @@ def _figure(experiment: Experiment, column: str) -> Chart:
 
 
 def _differences(compared: Sequence[Compared]) -> Chart | None:
-    """Draws our differences with their intervals, and the paper's; None without comparisons."""
-    drawn = [one for one in compared if one.difference is not None]
+    """Draws our differences with their intervals, and the paper's; None without intervals.
+
+    Perplexities have none, and their differences are on another scale.
+    """
+    drawn = [one for one in compared if one.difference is not None and one.interval is not None]
     if not drawn:
         return None
     values = [0.0, *(value for one in drawn for value in (one.difference, one.paper, *(one.interval or ()))

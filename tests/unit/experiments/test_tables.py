@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
@@ -210,6 +211,10 @@ def test_directions_are_compared_with_the_paper(directories):
     text = page.read_text(encoding="utf-8")
     assert "SICK" in text
     assert "glue/MRPC/train.tsv" in text
+    picture = ElementTree.parse(page.with_suffix(".svg")).getroot()
+    drawn = [one for one in result["compared"] if one["difference"] is not None]
+    rings = [dot for dot in picture.findall("{*}circle") if dot.get("class") == "run best"]
+    assert len(rings) == sum(one["paper"] is not None for one in drawn) > 0
 
 
 def test_equal_systems_are_within_noise(directories):
@@ -236,6 +241,10 @@ def test_a_figure_has_lines(directories):
     text = page.read_text(encoding="utf-8")
     assert text.count("<polyline") == 2
     assert f"step {scale(LAPTOP).steps // 5:,}" in text
+    picture = ElementTree.parse(page.with_suffix(".svg")).getroot()
+    assert len(picture.findall("{*}polyline")) == 2
+    # The file has the styles of its lines, without the page's.
+    assert ".series1" in picture.findtext("{*}style")
 
 
 def test_runs_with_other_examples_are_not_compared(directories):
