@@ -66,10 +66,13 @@ class Row:
     flags: tuple[str, ...] = ()
     series: str = ""
 
-    @property
-    def start_name(self) -> str:
-        """Name of the pre-training run, with the step of a checkpoint."""
-        return self.start.name if self.step is None else f"{self.start.name}@{self.step}"
+    def start_name(self, steps: int) -> str:
+        """Returns the name of the pre-training run, with the step of a checkpoint unless it is the last one.
+
+        Args:
+            steps: steps of the run.
+        """
+        return self.start.name if self.step in (None, steps) else f"{self.start.name}@{self.step}"
 
 
 @dataclass(frozen=True)

@@ -191,9 +191,10 @@ def finetuning_runs(
     """
     folders, scale = plan.directories, plan.scale
     flags = (*row.flags, *column.flags)
-    preset = folders.output / PRETRAINING_NAME / row.start_name
-    cache = ["--feature_cache", str(folders.output / FEATURES_NAME / row.start_name)] if "--features" in flags else []
-    changes = "_".join([row.start_name, *(flag.strip("-") for flag in flags)])
+    start = row.start_name(plan.configs[row.start.name].training.steps)
+    preset = folders.output / PRETRAINING_NAME / start
+    cache = ["--feature_cache", str(folders.output / FEATURES_NAME / start)] if "--features" in flags else []
+    changes = "_".join([start, *(flag.strip("-") for flag in flags)])
     flops = finetuning_flops(plan.configs[row.start.name].model, task, folders.tasks, settings["training.epochs"])
     for seed in range(FIRST_SEED, FIRST_SEED + scale.seeds):
         trial = f"rate_{settings['training.learning_rate']:g}_seed_{seed}"

@@ -112,6 +112,9 @@ def test_tables_share_runs(directories):
     both = plan_of(directories, "table5", "figure5")
     assert set(both.runs) == alone[0] | alone[1]
     assert {"pretraining/bert", "pretraining/ltr"} <= alone[0] & alone[1]
+    # The last step of the figure is the end of the runs.
+    last = {name for name in alone[1] if name.startswith(("finetuning/bert/mnli", "finetuning/ltr/mnli"))}
+    assert len(last) == 2 * scale(LAPTOP).seeds and last <= alone[0]
 
 
 def test_a_fine_tuning_waits_for_its_pre_training(directories):
