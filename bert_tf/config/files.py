@@ -7,6 +7,7 @@ import fcntl
 import hashlib
 import logging
 import os
+import sys
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -25,15 +26,16 @@ STAGING_PATTERN = ".*.tmp"
 
 
 @contextmanager
-def only_writer(directory: Path, doing: str) -> Iterator[None]:
+def only_writer(directory: Path, doing: str, wait: bool = False) -> Iterator[None]:
     """Locks a directory against other writers on this machine while the block runs.
 
     Args:
         directory: existing directory.
-        doing: action of the block, used in the error message of other processes: `another process is DOING`.
+        doing: action of the block, used in the messages of other processes: `another process is DOING`.
+        wait: wait until no other process holds the lock.
 
     Raises:
-        RuntimeError: if another process holds the lock or has just deleted the directory.
+        RuntimeError: if another process holds the lock, unless `wait`, or has just deleted the directory.
     """
     # A lock on the directory itself needs no lock file and is released when the process ends.
     descriptor = os.open(directory, os.O_RDONLY)
@@ -41,9 +43,12 @@ def only_writer(directory: Path, doing: str) -> Iterator[None]:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
-            raise RuntimeError(
-                f"another process is {doing} {directory}; wait until it ends, or choose another directory"
-            ) from error
+            if not wait:
+                raise RuntimeError(
+                    f"another process is {doing} {directory}; wait until it ends, or choose another directory"
+                ) from error
+            print(f"waiting: another process is {doing} {directory}", file=sys.stderr, flush=True)
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
         except OSError as error:
             if error.errno not in _WITHOUT_LOCKS:
                 raise

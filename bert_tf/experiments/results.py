@@ -140,8 +140,11 @@ class _Results:
             elif cell.missing:
                 notes.append(f"{cell.column.label}: {cell.missing}.")
         for (row, column), cell in self._cells.items():
-            if not cell.missing and not self._trials[row, column]:
+            trial = self._trials[row, column]
+            if not cell.missing and not trial:
                 notes.append(f"{row}, {column}: {self._reason(cell)}.")
+            elif cell.trials and len(trial) < len(cell.trials[0]):
+                notes.append(f"{row}, {column}: {len(trial)} of {len(cell.trials[0])} seeds; {self._reason(cell)}.")
         return notes
 
 

@@ -139,15 +139,16 @@ def extract(extraction: Extraction, rows: EncodedRows, directory: str | Path) ->
     """Computes the features of all rows that are not in a directory yet.
 
     Rows have one choice each. The directory is new, empty, or holds features of the same encoder and rows. After an
-    interruption, a call with the same rows resumes. Raises ConfigError if the directory has other contents, or there is
-    not enough disk space; ValueError for features outside of float16's range.
+    interruption, a call with the same rows resumes. It waits while another process writes to the directory. Raises
+    ConfigError if the directory has other contents, or there is not enough disk space; ValueError for features outside
+    of float16's range.
     """
     directory = local_path(directory)
     directory.mkdir(parents=True, exist_ok=True)
     # Runs that only read do not wait for each other.
     if (directory / MANIFEST_NAME).is_file() and set(extraction.widths) <= set(_cached(extraction, rows, directory)):
         return FeatureFolder(directory)
-    with only_writer(directory, "writing features to"):
+    with only_writer(directory, "writing features to", wait=True):
         cached = _cached(extraction, rows, directory)
         missing = [name for name in extraction.widths if name not in cached]
         if missing:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
+import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -19,6 +21,29 @@ def test_one_writer_at_a_time(tmp_path):
         assert list(tmp_path.iterdir()) == []
     with only_writer(tmp_path, "writing to"):
         pass
+
+
+def test_a_writer_may_wait_for_another_one(tmp_path, monkeypatch, capsys):
+    waits, order, flock = threading.Event(), [], fcntl.flock
+
+    def noted(descriptor, operation):
+        if operation == fcntl.LOCK_EX:
+            waits.set()
+        flock(descriptor, operation)
+
+    def second():
+        with only_writer(tmp_path, "writing to", wait=True):
+            order.append("second")
+
+    monkeypatch.setattr(fcntl, "flock", noted)
+    with ThreadPoolExecutor(1) as pool:
+        with only_writer(tmp_path, "writing to"):
+            future = pool.submit(second)
+            assert waits.wait(30)
+            order.append("first")
+        future.result(30)
+    assert order == ["first", "second"]
+    assert f"another process is writing to {tmp_path}" in capsys.readouterr().err
 
 
 def test_file_system_without_locks_is_reported(tmp_path, monkeypatch, caplog):

@@ -233,6 +233,13 @@ def test_a_failed_run_is_named_and_the_rest_is_written(directories):
     assert "no_nsp" in page.read_text(encoding="utf-8")
 
 
+def test_missing_seeds_are_named(directories):
+    _, result = results_of(directories, "table5", {}, failing="bert/mnli/rate_0.001_seed_2")
+    cell = next(cell for cell in result["cells"] if (cell["row"], cell["column"]) == ("BERT", "MNLI-m"))
+    assert len(cell["values"]) == 2
+    assert any("BERT, MNLI-m: 2 of 3 seeds" in note and "no space left" in note for note in result["notes"])
+
+
 def test_perplexities_are_compared_without_an_interval(directories):
     _, result = results_of(directories, "table6", {})
     one = next(one for one in result["compared"] if one["column"] == "LM perplexity")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -95,6 +96,15 @@ def test_nothing_is_computed_twice(backbone, rows, tmp_path, monkeypatch):
     ), monkeypatch)  # fmt: skip
     assert set(extract(more, rows, tmp_path).manifest.features) == {"layer_1", "layer_4"}
     assert built == [["layer_4"]]
+
+
+def test_features_that_another_run_writes_are_awaited(backbone, rows, tmp_path, monkeypatch):
+    """Runs of an experiment share a directory of features."""
+    calls, extraction = counting(token_extraction(backbone, ["layer_1"]), monkeypatch)
+    with ThreadPoolExecutor(2) as pool:
+        folders = list(pool.map(lambda _: extract(extraction, rows, tmp_path / "features"), range(2)))
+    assert [set(folder.manifest.features) for folder in folders] == [{"layer_1"}] * 2
+    assert sum(calls) == len(rows)
 
 
 @pytest.mark.parametrize("most", [0, 1, 3])
