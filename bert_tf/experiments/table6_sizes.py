@@ -3,7 +3,7 @@
 Command:  bert-tf reproduce table6 --scale laptop --data DATA --tasks TASKS --output DIR
 Data:     `bert-tf data --max_seq_length 64` of Wikipedia; TASKS with glue/
 Hardware: two CPU cores at the laptop's scale; the paper's was not run.
-Time:     4 pre-trainings of 8 to 43 minutes and 36 fine-tunings of half a minute to five minutes,
+Time:     4 pre-trainings of 8 to 43 minutes and 36 fine-tunings of half a minute to six minutes,
           one core for each (docs/reproduction.md).
 Paper:    perplexity of masked words falls from 5.84 (3 layers) to 3.23 (24 layers), MNLI rises from 77.9 to 86.6.
 

@@ -3,7 +3,7 @@
 Command:  bert-tf reproduce table7 --scale laptop --data DATA --tasks TASKS --output DIR
 Data:     `bert-tf data --max_seq_length 64` of Wikipedia; TASKS with ner/
 Hardware: two CPU cores at the laptop's scale; the paper's was not run.
-Time:     a pre-training of 43 minutes and 21 fine-tunings of one to five minutes,
+Time:     a pre-training of 43 minutes and 21 fine-tunings of one to six minutes,
           one core for each (docs/reproduction.md).
 Paper:    F1 on CoNLL-2003's development set: fine-tuned 96.4; the last four layers concatenated 96.1, embeddings 91.0.
 """
