@@ -12,7 +12,9 @@ from bert_tf.config.model import BertConfig
 
 PRECISIONS = ("float32", "bfloat16", "float16")
 STRATEGIES = ("none", "mirrored", "multi_worker", "tpu")
-OPTIMIZERS = ("adamw", "lamb")
+OPTIMIZERS = ("adamw", "lamb", "muon")
+EPSILON_FORMS = ("tensorflow", "torch")
+MATRIX_SCALES = ("rms", "original")
 SCHEDULES = ("linear", "original")
 ON_NAN = ("stop", "skip", "halve")
 PADDINGS = ("full", "bins", "pack")
@@ -25,7 +27,8 @@ NORMALIZATIONS = ("float32", "compute")
 OBJECTIVES = ("mlm", "causal_lm")
 
 
-_COUNTS = ("steps", "epochs", "batch_size", "accumulate", "checkpoint_every", "keep_checkpoints", "log_every")
+_COUNTS = ("steps", "epochs", "batch_size", "accumulate", "checkpoint_every", "keep_checkpoints", "log_every",
+           "newton_schulz_steps")  # fmt: skip
 _NOT_NEGATIVE = ("weight_decay", "clip_norm", "evaluate_every", "evaluate_steps", "patience", "show_examples",
                  "num_replicas", "seed", "peak_flops", "keep_every", "nsp_weight")  # fmt: skip
 _CHOICES = {
@@ -33,6 +36,8 @@ _CHOICES = {
     "precision": PRECISIONS,
     "strategy": STRATEGIES,
     "optimizer": OPTIMIZERS,
+    "adam_epsilon_form": EPSILON_FORMS,
+    "matrix_scale": MATRIX_SCALES,
     "schedule": SCHEDULES,
     "on_nan": ON_NAN,
     "padding": PADDINGS,
@@ -68,7 +73,8 @@ class TrainingConfig:
         random_share: the same for the share replaced by a random token; the rest are unchanged.
         accumulate: gradient accumulation: number of parts into which each replica splits its share of a batch to save
             memory.
-        optimizer: `adamw`, or `lamb` for large batches (arXiv 1904.00962).
+        optimizer: `adamw`; `lamb` for large batches (arXiv 1904.00962); or `muon`, which takes orthogonalized steps
+            (arXiv 2502.16982) with the kernels of attention and feed-forward, and AdamW's with all other weights.
         learning_rate: peak learning rate, reached after `warmup_steps`, then decayed linearly to zero.
         schedule: `linear`, or `original` for the exact rates of the original optimizer, which start at 0.
         warmup_steps: number of linear warm-up steps; a negative value means a tenth of all steps.
@@ -78,8 +84,16 @@ class TrainingConfig:
         adam_beta_1: decay rate of the first moment.
         adam_beta_2: decay rate of the second moment.
         adam_epsilon: epsilon of AdamW.
+        adam_epsilon_form: `tensorflow` adds epsilon to the square root of the second moment before its bias correction,
+            so that the first steps are smaller; `torch` adds it after the correction.
         bias_correction: whether Adam's moments are bias-corrected; the original does not correct them.
-        clip_norm: maximum global gradient norm; 0 disables clipping.
+        clip_norm: maximum global gradient norm; 0 disables clipping. Muon's matrices count in the norm and are not
+            clipped.
+        matrix_learning_rate: peak learning rate of Muon's matrices; a negative value means `learning_rate`.
+        matrix_momentum: decay rate of the Nesterov momentum of Muon's matrices.
+        matrix_scale: size of Muon's steps: `rms`, 0.2 sqrt(max(inputs, outputs)), as large as AdamW's, or `original`,
+            sqrt(max(1, outputs / inputs)).
+        newton_schulz_steps: iterations of Muon's orthogonalization.
         average: momentum of a moving average of the weights, which is evaluated and saved at the end; 0 disables it.
         seed: random seed of initial weights, dropout, data order and masks.
         checkpoint_every: steps between checkpoints.
@@ -144,8 +158,13 @@ class TrainingConfig:
     adam_beta_1: float = 0.9
     adam_beta_2: float = 0.999
     adam_epsilon: float = 1e-6
+    adam_epsilon_form: str = "tensorflow"
     bias_correction: bool = True
     clip_norm: float = 1.0
+    matrix_learning_rate: float = -1.0
+    matrix_momentum: float = 0.95
+    matrix_scale: str = "rms"
+    newton_schulz_steps: int = 5
     average: float = 0.0
     seed: int = 12345
     checkpoint_every: int = 1000
@@ -178,7 +197,8 @@ class TrainingConfig:
         check(_NOT_NEGATIVE, lambda value: value >= 0, "must not be negative")
         check(["learning_rate", "worker_timeout"], lambda value: value > 0, "must be positive")
         check(["long_share"], lambda value: 0 < value < 1, "must be in (0, 1)")
-        check(["average"], lambda value: 0 <= value < 1, "must be in [0, 1)")
+        check(["matrix_learning_rate"], lambda value: value, "must not be 0; negative means `learning_rate`")
+        check(["average", "matrix_momentum"], lambda value: 0 <= value < 1, "must be in [0, 1)")
         check(["layer_decay"], lambda value: 0 < value <= 1, "must be in (0, 1]")
         check(["mask_share", "random_share"], lambda value: value <= 1, "must be at most 1; negative uses the data's")
         every = self.checkpoint_every
@@ -199,6 +219,11 @@ class TrainingConfig:
                 f"Received: {self.profile_steps!r}"
             )
         return range(int(match[1]), int(match[2]) + 1)
+
+    @property
+    def matrix_rate_scale(self) -> float:
+        """Learning rate of Muon's matrices as a factor of `learning_rate`."""
+        return self.matrix_learning_rate / self.learning_rate if self.matrix_learning_rate > 0 else 1.0
 
     def resolved_warmup(self, total_steps: int) -> int:
         """Returns the number of warm-up steps in a run of `total_steps`."""

@@ -45,7 +45,7 @@ def set_computation(
         >>> backbone.get_layer("layer_1").attention.kernel
         'fused'
     """
-    pads = pad_vocabulary == "true" or (pad_vocabulary == "auto" and _has_accelerator())
+    pads = pad_vocabulary == "true" or (pad_vocabulary == "auto" and has_accelerator())
     for layer in model._flatten_layers():
         if isinstance(layer, TransformerLayer):
             layer.attention.kernel = _resolved(attention_kernel, layer.attention.dropout)
@@ -65,9 +65,10 @@ def _resolved(kernel: str, dropout: float) -> str:
     if kernel != "auto":
         return kernel
     # Keras's kernels for TensorFlow and CPUs compute as the plain one does.
-    has_kernel = keras.backend.backend() == "jax" and _has_accelerator()
+    has_kernel = keras.backend.backend() == "jax" and has_accelerator()
     return "fused" if not dropout and has_kernel else "plain"
 
 
-def _has_accelerator() -> bool:
+def has_accelerator() -> bool:
+    """Returns True if the backend sees a GPU or a TPU."""
     return any(device.lower().startswith(("gpu", "tpu")) for device in keras.distribution.list_devices())

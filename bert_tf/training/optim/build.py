@@ -5,23 +5,43 @@ from __future__ import annotations
 import contextlib
 import re
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import keras
 from keras import ops
 
 from bert_tf.config import TrainingConfig
-from bert_tf.training.optim.optimizers import OPTIMIZERS, LossScaleOptimizer
+from bert_tf.layers.computation import has_accelerator
+from bert_tf.training.optim.muon import Muon
+from bert_tf.training.optim.optimizers import AdamW, Lamb, LossScaleOptimizer
 from bert_tf.training.optim.schedules import SCHEDULES
+
+OPTIMIZERS: dict[str, type[AdamW]] = {"adamw": AdamW, "lamb": Lamb, "muon": Muon}
 
 # Patterns of variable paths in the encoder.
 _LAYER = re.compile(r"(?:^|/)layer_(\d+)/")
 _EMBEDDINGS = re.compile(r"(?:^|/)embeddings/")
+# Kernels of attention and feed-forward; the kernel of `attention_output` is (N, D, H).
+_MATRIX = re.compile(
+    rf"{_LAYER.pattern}(?:.*/)?"
+    r"(query|key|value|attention_output|feedforward_intermediate_dense|feedforward_output_dense)/kernel$"
+)
 
 
 def is_decayed(variable: keras.Variable) -> bool:
     """Returns True if weight decay applies: to all variables except biases and layer normalization."""
     name = variable.path.rsplit("/", 1)[-1]
     return not (name.endswith("bias") or name in ("gamma", "beta"))
+
+
+def matrix_axes(variable: keras.Variable) -> int:
+    """Returns the number of leading axes that belong to the input of a hidden matrix; 0 for any other variable.
+
+    Hidden matrices are the kernels of attention and feed-forward in the encoder, which Muon trains. Embeddings, the
+    pooler and the heads are none.
+    """
+    match = _MATRIX.search(variable.path)
+    return 0 if match is None else 2 if match[2] == "attention_output" else 1
 
 
 def layer_rates(variables: list[keras.Variable], decay: float) -> list[float]:
@@ -44,6 +64,18 @@ def make_optimizer(
 ) -> keras.optimizers.Optimizer:
     """Builds the optimizer of a run and its state; the schedule ends after all steps, `float16` adds loss scaling."""
     schedule = SCHEDULES[config.schedule]
+    rates = layer_rates(variables, config.layer_decay)
+    options: dict[str, Any] = {}
+    if config.optimizer == "muon":
+        axes = [matrix_axes(variable) for variable in variables]
+        rates = [rate * config.matrix_rate_scale if axis else rate for rate, axis in zip(rates, axes, strict=True)]
+        options = {
+            "matrix_axes": axes,
+            "momentum": config.matrix_momentum,
+            "newton_schulz_steps": config.newton_schulz_steps,
+            "matrix_scale": config.matrix_scale,
+            "iteration_dtype": "bfloat16" if has_accelerator() else "float32",
+        }
     optimizer: keras.optimizers.Optimizer = OPTIMIZERS[config.optimizer](
         learning_rate=schedule(config.learning_rate, config.resolved_warmup(total_steps), total_steps),
         weight_decay=config.weight_decay,
@@ -52,9 +84,11 @@ def make_optimizer(
         epsilon=config.adam_epsilon,
         global_clipnorm=config.clip_norm or None,
         bias_correction=config.bias_correction,
+        epsilon_form=config.adam_epsilon_form,
         use_ema=config.average > 0,
         ema_momentum=config.average or None,
-        rate_scales=layer_rates(variables, config.layer_decay) if config.layer_decay < 1 else None,
+        rate_scales=rates if set(rates) != {1.0} else None,
+        **options,
     )
     optimizer.exclude_from_weight_decay(var_list=[v for v in variables if not is_decayed(v)])
     if config.precision == "float16":

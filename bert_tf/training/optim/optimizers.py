@@ -18,15 +18,24 @@ class AdamW(keras.optimizers.AdamW):
     occurs twice counts once in the norm, as a sum.
 
     `bias_correction` corrects the moments for their initial zeros (arXiv 1412.6980, section 3); the original's
-    optimizer does not. `rate_scales` has a factor of the learning rate, and thus of the decay, for each variable in the
-    order of `build`; None means 1 for all.
+    optimizer does not. `epsilon_form` says to what `epsilon` is added: with `tensorflow` to the square root of the
+    second moment before its correction ("epsilon hat" of the same section), with `torch` after it. The forms agree
+    without bias correction; with it, `tensorflow` adds `1 / sqrt(1 - beta_2 ** step)` times as much. `rate_scales` has
+    a factor of the learning rate, and thus of the decay, for each variable in the order of `build`; None means 1 for
+    all.
     """
 
     def __init__(
-        self, *, bias_correction: bool = True, rate_scales: Sequence[float] | None = None, **kwargs: Any
+        self,
+        *,
+        bias_correction: bool = True,
+        epsilon_form: str = "tensorflow",
+        rate_scales: Sequence[float] | None = None,
+        **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
         self.bias_correction = bias_correction
+        self.epsilon_form = epsilon_form
         self.rate_scales = None if rate_scales is None else tuple(rate_scales)
 
     def build(self, variables: list[keras.Variable]) -> None:
@@ -36,7 +45,7 @@ class AdamW(keras.optimizers.AdamW):
         super().build(variables)
 
     def update_step(self, gradient, variable, learning_rate):
-        """Adds `-rate * (m / (sqrt(v) + epsilon) + decay * variable)` to `variable`."""
+        """Adds `-rate * (m / (sqrt(v) + epsilon) + decay * variable)` to `variable`, with corrected moments m and v."""
         index = self._get_variable_index(variable)
         rate = ops.cast(learning_rate, variable.dtype)
         if self.rate_scales is not None:
@@ -46,8 +55,8 @@ class AdamW(keras.optimizers.AdamW):
 
     def get_config(self) -> dict[str, Any]:
         """Returns the arguments of the constructor."""
-        config = {"bias_correction": self.bias_correction, "rate_scales": self.rate_scales}
-        return super().get_config() | config
+        names = ("bias_correction", "epsilon_form", "rate_scales")
+        return super().get_config() | {name: getattr(self, name) for name in names}
 
     def _move(self, variable, gradient, rate, decay, index):
         if decay:
@@ -73,7 +82,7 @@ class AdamW(keras.optimizers.AdamW):
             lr=rate,
             beta1=ops.cast(self.beta_1, variable.dtype),
             beta2=ops.cast(self.beta_2, variable.dtype),
-            epsilon=ops.cast(self.epsilon, variable.dtype),
+            epsilon=ops.cast(self._epsilon_at(powers[1]), variable.dtype),
             grad=gradient,
             use_locking=True,
         )
@@ -85,7 +94,11 @@ class AdamW(keras.optimizers.AdamW):
         self.assign_add(v, (ops.square(gradient) - v) * (1 - self.beta_2))
         power_1, power_2 = self._powers(variable.dtype)
         correction = ops.sqrt(1 - power_2) / (1 - power_1)
-        return correction * m / (ops.sqrt(v) + self.epsilon)
+        return correction * m / (ops.sqrt(v) + self._epsilon_at(power_2))
+
+    def _epsilon_at(self, power_2):
+        """Returns the value to add to the square root of the uncorrected second moment."""
+        return self.epsilon * ops.sqrt(1 - power_2) if self.epsilon_form == "torch" else self.epsilon
 
     def _powers(self, dtype):
         """Returns the betas to the power of the step for bias correction; zeros without correction."""
@@ -168,6 +181,3 @@ def dense(gradient: Any) -> Any:
     import tensorflow as tf
 
     return tf.convert_to_tensor(gradient) if isinstance(gradient, tf.IndexedSlices) else gradient
-
-
-OPTIMIZERS = {"adamw": AdamW, "lamb": Lamb}
