@@ -46,7 +46,7 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
 def _table(args: argparse.Namespace, folder: Path, metrics: Mapping[str, Any]) -> str:
     """Returns the metrics of a data directory next to those of a constant guess, and published ones."""
     from bert_tf.models.preset_sources import open_preset
-    from bert_tf.pretraining.run import held_out
+    from bert_tf.pretraining.course import held_out
     from bert_tf.training.evaluation.baselines import chance_figures, published_figures
     from bert_tf.training.losses import pretraining_objective
 

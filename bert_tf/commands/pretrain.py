@@ -47,6 +47,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--output", type=Path, required=True, help="output directory; an existing run is resumed")
     parser.add_argument("--steps", type=int, help="total optimizer steps; default: the recipe's")
     parser.add_argument(
+        "--decay_from",
+        type=int,
+        metavar="STEP",
+        help="with the schedule `trapezoidal`: begin the decay after this step, instead of near the end of --steps",
+    )
+    parser.add_argument(
         "--recipe", choices=RECIPES, default="default", help=f"recipe: {', '.join(RECIPES)}; default: default"
     )
     parser.add_argument(
@@ -91,7 +97,8 @@ def check(args: argparse.Namespace) -> None:
         raise ConfigError(f"--model has no effect with --init, which uses the preset's. Received: {args.model}")
     refuse_overrides(args.overrides, _NO_EFFECT, _REASON)
     # The architecture is that of the preset, which is read later.
-    with_overrides(RunConfig(training=_training(args)), [item for item in args.overrides if item[:6] != "model."])
+    settings = [item for item in args.overrides if item[:6] != "model."]
+    _decaying(with_overrides(RunConfig(training=_training(args)), settings), args)
 
 
 def run(args: argparse.Namespace) -> dict[str, Any]:
@@ -157,9 +164,16 @@ def configuration(args: argparse.Namespace) -> RunConfig:
         model = BertConfig.from_name_or_path(str(args.model), vocabulary_size=size)
     else:
         model = replace(config.model, vocabulary_size=size)
-    config = with_overrides(RunConfig(model=model, training=_training(args)), args.overrides)
+    config = _decaying(with_overrides(RunConfig(model=model, training=_training(args)), args.overrides), args)
     check_objective(config, any(manifest.config.next_sentence for manifest in manifests))
     return config
+
+
+def _decaying(config: RunConfig, args: argparse.Namespace) -> RunConfig:
+    """Returns the configuration with the decay of `--decay_from`."""
+    if args.decay_from is None:
+        return config
+    return replace(config, training=config.training.with_decay_from(args.decay_from))
 
 
 def _training(args: argparse.Namespace) -> TrainingConfig:

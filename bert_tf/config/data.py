@@ -72,7 +72,7 @@ class DataConfig:
         shares = ("short_seq_prob", "random_next_prob", "masked_lm_prob", "mask_share", "random_share")
         check_fields(self, shares, lambda value: 0.0 <= value <= 1.0, "must be in [0, 1]")
         if self.max_predictions_per_seq == 0:
-            object.__setattr__(self, "max_predictions_per_seq", self._most_predictions())
+            object.__setattr__(self, "max_predictions_per_seq", self.most_predictions(self.masked_lm_prob))
         counts = ("dupe_factor", "max_predictions_per_seq", "max_ngram")
         check_fields(self, counts, lambda value: value >= 1, "must be at least 1")
         for name in ("max_predictions_per_seq", "max_ngram"):
@@ -89,7 +89,7 @@ class DataConfig:
         check_fields(self, ["num_shards"], lambda value: value >= 0, "must be 0 (derived) or more")
         check_fields(self, ["seed"], lambda value: 0 <= value < 2**63, "must be in [0, 2**63)")
 
-    def _most_predictions(self) -> int:
-        """Returns the number of predictions of an example of the maximum length, rounded up."""
+    def most_predictions(self, share: float) -> int:
+        """Returns the number of predictions of an example of the maximum length for a share, rounded up."""
         # Some products, such as 0.07 * 100, are slightly above an integer.
-        return max(1, math.ceil(round(self.masked_lm_prob * self.max_seq_length, 6)))
+        return max(1, math.ceil(round(share * self.max_seq_length, 6)))

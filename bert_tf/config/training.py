@@ -5,7 +5,9 @@ from __future__ import annotations
 import functools
 import math
 import re
-from dataclasses import dataclass, field, fields
+from collections.abc import Callable
+from dataclasses import dataclass, field, fields, replace
+from typing import TypeVar
 
 from bert_tf.config.errors import ConfigError, check_fields
 from bert_tf.config.model import BertConfig
@@ -15,7 +17,7 @@ STRATEGIES = ("none", "mirrored", "multi_worker", "tpu")
 OPTIMIZERS = ("adamw", "lamb", "muon")
 EPSILON_FORMS = ("tensorflow", "torch")
 MATRIX_SCALES = ("rms", "original")
-SCHEDULES = ("linear", "original")
+SCHEDULES = ("linear", "original", "trapezoidal")
 ON_NAN = ("stop", "skip", "halve")
 PADDINGS = ("full", "bins", "pack")
 JIT_COMPILE = ("auto", "true", "false")
@@ -26,9 +28,9 @@ NORMALIZATIONS = ("float32", "compute")
 # The language models of pre-training; their names are the prefixes of their metrics.
 OBJECTIVES = ("mlm", "causal_lm")
 
+T = TypeVar("T", int, float)
 
-_COUNTS = ("steps", "epochs", "batch_size", "accumulate", "checkpoint_every", "keep_checkpoints", "log_every",
-           "newton_schulz_steps")  # fmt: skip
+_COUNTS = ("steps", "epochs", "accumulate", "checkpoint_every", "keep_checkpoints", "log_every", "newton_schulz_steps")
 _NOT_NEGATIVE = ("weight_decay", "clip_norm", "evaluate_every", "evaluate_steps", "patience", "show_examples",
                  "num_replicas", "seed", "peak_flops", "keep_every", "nsp_weight")  # fmt: skip
 _CHOICES = {
@@ -64,20 +66,27 @@ class TrainingConfig:
         nsp_weight: factor of the next sentence loss (pre-training). 0 leaves next sentence prediction out: the model
             has neither its head nor a pooler, and the data stays the same.
         epochs: passes over the training data (fine-tuning).
-        batch_size: global batch size in sequences, over all replicas.
+        batch_size: global batch size in sequences, over all replicas; in pre-training also `first:last`, such as
+            `16:64`: the size doubles up to the last one, and each size takes as many steps.
         padding: padding of pre-training examples: `full` pads to the maximum length of the data; `bins` batches
             examples of similar length; `pack` puts several examples into a row, with the loss and gradient of `full`.
+        masked_lm_prob: share of tokens to predict, instead of the data's; a negative value uses the data's. With
+            `first:last`, such as `0.3:0.15`, it changes from one share to the other over the run, or over the decay of
+            the schedule `trapezoidal`. Needs data with dynamic masks that hold as many predictions. Held-out data is
+            always masked as its own configuration says.
         mask_share: share of the predicted positions replaced by [MASK], instead of the data's `mask_share`; a negative
-            value uses the data's. Needs data with dynamic masks. Held-out data is always masked as its own
-            configuration says.
+            value uses the data's. The conditions of `masked_lm_prob` apply.
         random_share: the same for the share replaced by a random token; the rest are unchanged.
         accumulate: gradient accumulation: number of parts into which each replica splits its share of a batch to save
             memory.
         optimizer: `adamw`; `lamb` for large batches (arXiv 1904.00962); or `muon`, which takes orthogonalized steps
             (arXiv 2502.16982) with the kernels of attention and feed-forward, and AdamW's with all other weights.
-        learning_rate: peak learning rate, reached after `warmup_steps`, then decayed linearly to zero.
-        schedule: `linear`, or `original` for the exact rates of the original optimizer, which start at 0.
+        learning_rate: peak learning rate, reached after `warmup_steps`.
+        schedule: `linear` decay to zero after the warm-up; `trapezoidal`, a constant rate until the last `decay_steps`,
+            so that a run can be extended; `original` for the formula of the original optimizer, which starts at 0.
         warmup_steps: number of linear warm-up steps; a negative value means a tenth of all steps.
+        decay_steps: number of steps of linear decay at the end of the schedule `trapezoidal`; a negative value means a
+            fifth of all steps (arXiv 2405.18392, 4.1).
         weight_decay: decoupled weight decay of all weights except biases and layer normalization.
         layer_decay: factor of the learning rate from each layer to the layer below (arXiv 1801.06146, 3.2); 1 disables
             it.
@@ -144,8 +153,9 @@ class TrainingConfig:
     objective: str = "mlm"
     nsp_weight: float = 1.0
     epochs: int = 3
-    batch_size: int = 32
+    batch_size: int | str = 32
     padding: str = "full"
+    masked_lm_prob: float | str = -1.0
     mask_share: float = -1.0
     random_share: float = -1.0
     accumulate: int = 1
@@ -153,6 +163,7 @@ class TrainingConfig:
     learning_rate: float = 1e-4
     schedule: str = "linear"
     warmup_steps: int = -1
+    decay_steps: int = -1
     weight_decay: float = 0.01
     layer_decay: float = 1.0
     adam_beta_1: float = 0.9
@@ -203,6 +214,17 @@ class TrainingConfig:
         check(["mask_share", "random_share"], lambda value: value <= 1, "must be at most 1; negative uses the data's")
         every = self.checkpoint_every
         check(["keep_every"], lambda value: value % every == 0, f"must be a multiple of `checkpoint_every`, {every}")
+        sizes, shares = self._pair("batch_size", int), self._pair("masked_lm_prob", float)
+        if not 1 <= sizes[0] <= sizes[1]:
+            raise ConfigError(
+                "`training.batch_size` must be at least 1, or `first:last` with 1 <= first <= last. "
+                f"Received: {self.batch_size!r}"
+            )
+        if not (max(shares) <= 1 and (min(shares) > 0 or (isinstance(self.masked_lm_prob, float) and max(shares) < 0))):
+            raise ConfigError(
+                "`training.masked_lm_prob` must be in (0, 1], or `first:last` with two such numbers; a negative number "
+                f"uses the data's. Received: {self.masked_lm_prob!r}"
+            )
         len(self.profiled_steps)  # Raises ConfigError if `profile_steps` is invalid.
         for name, known in _CHOICES.items():
             check([name], known.__contains__, f"must be one of {', '.join(known)}")
@@ -220,6 +242,37 @@ class TrainingConfig:
             )
         return range(int(match[1]), int(match[2]) + 1)
 
+    def _pair(self, name: str, number: Callable[[str], T]) -> tuple[T, T]:
+        """Returns the numbers of a field `first:last`, or its only number twice."""
+        first, colon, last = str(getattr(self, name)).partition(":")
+        try:
+            return number(first), number(last if colon else first)
+        except ValueError:
+            raise ConfigError(
+                f"`training.{name}` must be a number or `first:last`. Received: {getattr(self, name)!r}"
+            ) from None
+
+    @property
+    def batch_sizes(self) -> tuple[int, ...]:
+        """Global batch sizes in their order: the first one, doubled until it reaches the last one."""
+        size, last = self._pair("batch_size", int)
+        sizes = []
+        while size < last:
+            sizes.append(size)
+            size *= 2
+        return (*sizes, last)
+
+    @property
+    def largest_batch(self) -> int:
+        """Largest global batch size."""
+        return self.batch_sizes[-1]
+
+    @property
+    def masked_lm_shares(self) -> tuple[float, float] | None:
+        """First and last share of tokens to predict; None for the data's."""
+        shares = self._pair("masked_lm_prob", float)
+        return shares if shares[0] > 0 else None
+
     @property
     def matrix_rate_scale(self) -> float:
         """Learning rate of Muon's matrices as a factor of `learning_rate`."""
@@ -229,9 +282,41 @@ class TrainingConfig:
         """Returns the number of warm-up steps in a run of `total_steps`."""
         return self.warmup_steps if self.warmup_steps >= 0 else max(1, total_steps // 10)
 
+    def resolved_decay(self, total_steps: int) -> int:
+        """Returns the number of steps of the decay of the schedule `trapezoidal` in a run of `total_steps`."""
+        return min(total_steps, self.decay_steps if self.decay_steps >= 0 else max(1, total_steps // 5))
+
+    def with_decay_from(self, step: int) -> TrainingConfig:
+        """Returns the configuration of a run whose decay begins after `step` steps and is as long as in this one.
+
+        Raises ConfigError if the schedule has no constant part, or `step` is before the end of the warm-up.
+        """
+        decay, warmup = self.resolved_decay(self.steps), self.resolved_warmup(self.steps)
+        if not self.is_extendable:
+            raise ConfigError(
+                "`--decay_from` needs `training.schedule` = trapezoidal. "
+                f"Received: {self.schedule}. Set training.schedule=trapezoidal."
+            )
+        if step < warmup:
+            raise ConfigError(f"`--decay_from` must be at least the warm-up, {warmup} steps. Received: {step}")
+        return replace(self, steps=step + decay, decay_steps=decay)
+
+    @property
+    def is_extendable(self) -> bool:
+        """True if the first rates do not depend on the number of steps."""
+        return self.schedule == "trapezoidal"
+
+    @property
+    def decay_start(self) -> int:
+        """Number of steps before the decay of the schedule `trapezoidal`."""
+        return self.steps - self.resolved_decay(self.steps)
+
 
 def check_finetuning(config: TrainingConfig) -> None:
-    """Raises ConfigError for a strategy that fine-tuning does not support."""
+    """Raises ConfigError for a strategy or a setting that fine-tuning does not support."""
+    for name, value in (("batch_size", config.batch_size), ("masked_lm_prob", config.masked_lm_prob)):
+        if isinstance(value, str):
+            raise ConfigError(f"`training.{name}` must be one number in fine-tuning. Received: {value}")
     reasons = {
         "multi_worker": "fine-tuning runs in one process",
         "tpu": "batches of fine-tuning have several lengths, and the strategy needs one. JAX trains on the TPUs of one "
@@ -265,8 +350,13 @@ def check_objective(config: RunConfig, has_pairs: bool) -> None:
             "sentences are predicted from [CLS], which sees no other token in a left-to-right model. "
             f"Received: {training.nsp_weight}. Set training.nsp_weight=0."
         )
-    for name in ("mask_share", "random_share"):
-        if training.objective == "causal_lm" and getattr(training, name) >= 0:
+    used = {
+        "masked_lm_prob": training.masked_lm_shares is not None,
+        "mask_share": training.mask_share >= 0,
+        "random_share": training.random_share >= 0,
+    }
+    for name in used:
+        if training.objective == "causal_lm" and used[name]:
             raise ConfigError(
                 f"`training.{name}` has no effect with `training.objective` = causal_lm, which masks no tokens. "
                 f"Received: {getattr(training, name)}. Leave it out."

@@ -164,7 +164,7 @@ def pretraining_run(start: Pretraining, plan: Plan, settings: Mapping[str, Any])
     """
     scale, directories = plan.scale, plan.directories
     config, corpus = plan.configs[start.name], directories.corpus.config
-    tokens = config.training.steps * config.training.batch_size * corpus.max_seq_length
+    tokens = config.training.steps * config.training.largest_batch * corpus.max_seq_length
     is_causal = "causal_lm" in start.settings.values()
     flops = pretraining_flops(config.model, tokens, 1.0 if is_causal else corpus.masked_lm_prob)
     name = f"{PRETRAINING_NAME}/{start.name}"

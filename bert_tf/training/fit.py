@@ -26,6 +26,7 @@ from bert_tf.training.logging.run_log import RunLog
 from bert_tf.training.logging.run_status import RunStatus, StatusReporter, run_name
 from bert_tf.training.loop.callback import Events, Intervals, TrainingCallback
 from bert_tf.training.loop.checkpoints import CheckpointStore, NotFiniteError, TrainingError, Writing
+from bert_tf.training.loop.extension import Extension, with_former_warmup
 from bert_tf.training.loop.nan_recovery import NanRecovery
 from bert_tf.training.loop.preemption import PreemptionHandler
 from bert_tf.training.loop.profiler import StepProfile, check_profiled_steps
@@ -101,7 +102,7 @@ def fit(run: RunSpec, config: TrainingConfig, output: str | Path) -> TrainResult
 
 def _fit(run: RunSpec, config: TrainingConfig, output: Path) -> TrainResult:
     began = time.perf_counter()
-    trainer = _Trainer(run, config, output)
+    trainer = _Trainer(run, with_former_warmup(config, output) if run.common_batches else config, output)
     writer = only_writer(output, "training in") if trainer.is_chief else contextlib.nullcontext()
     with trainer.backend.run_scope(), writer, trainer.reporter.watch():
         events = trainer.train()
@@ -143,6 +144,8 @@ class _Trainer:
         self._data = run.data.on(backend, config)
         self._preemption = PreemptionHandler(backend.agreement())
         self.reporter = StatusReporter(output, self._status(), run.on_report if backend.is_chief else None)
+        # From the last checkpoint with the constant rate, the run can be extended.
+        self._keep_step = config.decay_start if run.common_batches and config.is_extendable else None
         # Variables and dropout masks of other backends differ.
         named = {} if (name := keras.backend.backend()) == "tensorflow" else {"backend": name}
         self._store = CheckpointStore(
@@ -152,12 +155,14 @@ class _Trainer:
             Writing(
                 config.keep_checkpoints,
                 config.keep_every,
+                self._keep_step,
                 backend.is_chief,
                 backend.array_of,
                 run.describe and functools.partial(run.describe, self.model),
                 self._weights,
             ),
             backend.free_settings,
+            Extension(config, run.common_batches).common_steps,
         )
 
     def train(self) -> TrainingCallback:
@@ -218,7 +223,7 @@ class _Trainer:
         )
         self.reporter.start(start_step)
         every = config.evaluate_every if evaluation.every is None else evaluation.every
-        intervals = Intervals(config.log_every, config.checkpoint_every, every, self.steps)
+        intervals = Intervals(config.log_every, config.checkpoint_every, every, self.steps, self._keep_step)
         return TrainingCallback(self.training, events, intervals, start_step, progress)
 
     def _run_steps(self, events: TrainingCallback, data: TrainingData) -> None:

@@ -167,6 +167,8 @@ class RunSpec:
             `max_sequence_length`, `lowercase`. Any of them may be missing.
         describe: writes the files of a preset other than the weights, so that a checkpoint can be loaded as a preset;
             takes the model, the directory of the checkpoint and the number of finished steps. None writes none.
+        common_batches: returns the number of first batches that a run with other training settings has too, so that
+            runs can be extended; None if they cannot.
         on_report: called at the start of the run, at evaluations, from time to time between them, and at its end, such
             as `bert_tf.reports.training.write_report`; None for nothing.
 
@@ -190,6 +192,7 @@ class RunSpec:
     facts: Mapping[str, Any] = field(default_factory=dict)
     describe: DescribeHook | None = None
     on_report: ReportHook | None = None
+    common_batches: Callable[[TrainingConfig], int] | None = None
 
     def __post_init__(self) -> None:
         if self.steps is not None and self.steps < 1:

@@ -60,7 +60,7 @@ def validate_config(config: TrainingConfig, environment: Mapping[str, str] = os.
 
 def check_batch(config: TrainingConfig, replicas: int) -> None:
     """Raises ConfigError if replicas and parts do not divide the global batch size."""
-    if config.batch_size % (replicas * config.accumulate):
+    if any(size % (replicas * config.accumulate) for size in config.batch_sizes):
         raise ConfigError(
             f"`training.batch_size` must be a multiple of the number of replicas times `training.accumulate`. "
             f"Received: {config.batch_size}, {replicas} and {config.accumulate}"

@@ -111,7 +111,8 @@ def _corpus(pattern: str | None, output: Path, steps: Steps) -> tuple[list[Path]
 
 def _pretrain(output: Path, steps: Steps) -> dict[str, Any]:
     from bert_tf.data.manifest import read_manifest
-    from bert_tf.pretraining.run import constant_guess_accuracy, run_evaluation, run_pretraining
+    from bert_tf.pretraining.course import constant_guess_accuracy
+    from bert_tf.pretraining.run import run_evaluation, run_pretraining
 
     size = read_manifest(output / "data").vocabulary_size
     model = BertConfig.from_size(MODEL_SIZE, vocabulary_size=size, max_sequence_length=128, dropout=DROPOUT)

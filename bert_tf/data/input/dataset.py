@@ -103,12 +103,14 @@ class BatchOptions:
     batch_size: int  # B, global batch size over all replicas
     seed: int  # of order and masks; ignored in evaluation
     start_step: int = 0  # number of batches to skip at the start; training only
+    first_row: int = 0  # number of examples before the first batch, which other batches have; training only
     epochs: int | None = None  # passes, None for unlimited; the last incomplete batch is dropped
     training: bool = True  # True for training, False for evaluation
     by_length: bool = False  # batches of similar length with less padding (see `bins`); training only
     objective: str = "mlm"  # targets: masked tokens, or with `causal_lm` the token after each position
     share: RowShare = ALL_ROWS  # rows of each batch to parse and return; the order is that of the global batch
-    mask_share: float | None = None  # instead of the data's, for dynamic masks; training only
+    masked_lm_prob: float | None = None  # instead of the data's, for dynamic masks; training only
+    mask_share: float | None = None
     random_share: float | None = None
 
     def __post_init__(self) -> None:
@@ -118,6 +120,10 @@ class BatchOptions:
             raise ValueError(f"`seed` must be in [0, 2**63). Received: {self.seed}")
         if self.start_step < 0 or (self.start_step and not self.training):
             raise ValueError(f"`start_step` must be at least 0, and 0 in evaluation. Received: {self.start_step}")
+        if self.first_row < 0 or (self.first_row and not (self.training and self.epochs is None)):
+            raise ValueError(
+                f"`first_row` must be at least 0, and 0 in evaluation or with `epochs`. Received: {self.first_row}"
+            )
         if self.epochs is not None and (self.epochs < 1 or (self.epochs > 1 and not self.training)):
             raise ValueError(f"`epochs` must be at least 1, and 1 or None in evaluation. Received: {self.epochs}")
         if self.by_length and not self.training:
@@ -134,17 +140,34 @@ class BatchOptions:
     def masking(self, config: DataConfig) -> DataConfig:
         """Returns the data's configuration with these shares of masks.
 
-        Raises ValueError if a share differs and the data has static masks, which are part of its records.
+        Raises ValueError if a share differs and the data has static masks, which are part of its records, or if
+        examples have too few places for the predictions.
         """
-        named = {"mask_share": self.mask_share, "random_share": self.random_share}
-        shares: dict[str, Any] = {name: value for name, value in named.items() if value is not None}
+        names = ("masked_lm_prob", "mask_share", "random_share")
+        shares: dict[str, Any] = {name: getattr(self, name) for name in names if getattr(self, name) is not None}
         other = replace(config, **shares)
         if other != config and config.masking == "static":
             raise ValueError(
                 f"{' and '.join(f'`{name}`' for name in shares)} must be those of the data, because its masks are "
                 f"static. Received: {', '.join(map(str, shares.values()))}. Run `bert-tf data --masking dynamic`."
             )
+        share = self.masked_lm_prob
+        if share is not None and (least := config.most_predictions(share)) > config.max_predictions_per_seq:
+            raise ValueError(
+                f"`max_predictions_per_seq` of the data must be at least {least} for `masked_lm_prob` = {share}. "
+                f"Received: {config.max_predictions_per_seq}. Run `bert-tf data --masked_lm_prob {share}`."
+            )
         return other
+
+    def binned(self, config: DataConfig) -> DataConfig:
+        """Returns the data's configuration with the share that gives length bins their number of predictions.
+
+        With a share other than the data's, it is the largest that the data has places for, so that all shares of a run
+        have the same shapes.
+        """
+        if self.masked_lm_prob is None:
+            return config
+        return replace(config, masked_lm_prob=config.max_predictions_per_seq / config.max_seq_length)
 
 
 @dataclass(frozen=True)
@@ -161,6 +184,7 @@ class Split:
     counts: Sequence[int]  # number of records in each shard
     seed: int  # of the order of the records and of the masks
     config: DataConfig
+    binned: DataConfig  # of the shapes of length bins
     vocabulary: Vocabulary
     # Makes a shard of a mirror available at its path; None if all shards are there.
     fetch: Callable[[Path], Path] | None = None
@@ -190,6 +214,7 @@ class Split:
             [shard.examples for shard in shards],
             options.seed if options.training else EVALUATION_SEED,
             options.masking(manifest.config),
+            options.binned(manifest.config),
             vocabulary,
             mirror.fetcher(shards) if mirror else None,
         )

@@ -66,7 +66,8 @@ def pretraining_batches(directory: str | Path, split: str, **options: Any) -> Ba
 
 def _shuffled(source: Split, options: BatchOptions, start: int, size: int) -> Iterator[Keyed]:
     """Yields the records of shuffled batches of `size` rows from number `start` on."""
-    windows = prefetched(RecordOrder(source).shuffled(start * size, options.epochs), _WINDOWS_AHEAD)
+    first = options.first_row + start * size
+    windows = prefetched(RecordOrder(source).shuffled(first, options.epochs), _WINDOWS_AHEAD)
     return _rebatched(windows, size)
 
 
@@ -84,7 +85,7 @@ def _by_length(source: Split, options: BatchOptions) -> Iterator[Batch]:
         for batch in batches[skipped if number == first else 0 :]:
             rows = batch[options.own_rows]
             parsed = _parse(source, [records[row] for row in rows.tolist()], keys[rows], options.objective)
-            yield trimmed(*parsed, int(lengths[batch].max()), source.config, options.objective)
+            yield trimmed(*parsed, int(lengths[batch].max()), source.binned, options.objective)
 
 
 def _lengths(records: Sequence[bytes], config: DataConfig) -> np.ndarray:

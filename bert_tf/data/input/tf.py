@@ -45,8 +45,8 @@ def pretraining_dataset(directory: str | Path, split: str, **options: Any) -> tf
     Args:
         directory: data directory with its manifest, or its URL.
         split: `train` or `validation`.
-        **options: fields of `BatchOptions`: `batch_size`, `seed`, `start_step`, `epochs`, `training`, `by_length`,
-            `objective`, `share`, `mask_share`, `random_share`.
+        **options: fields of `BatchOptions`: `batch_size`, `seed`, `start_step`, `first_row`, `epochs`, `training`,
+            `by_length`, `objective`, `share`, `masked_lm_prob`, `mask_share`, `random_share`.
 
     Returns:
         A dataset of (inputs, targets, weights) of the rows of `share`: int32 (B, S) `token_ids`, `segment_ids`,
@@ -75,13 +75,16 @@ def pretraining_dataset(directory: str | Path, split: str, **options: Any) -> tf
     if chosen.by_length:
         # Batches of examples of adjacent lengths. Lengths are those of all rows; only own rows are parsed and masked.
         first, skipped = divmod(chosen.start_step, GROUP)
-        groups = order.shuffled(first * GROUP * size, chosen.epochs).rebatch(GROUP * size, drop_remainder=True)
+        groups = order.shuffled(chosen.first_row + first * GROUP * size, chosen.epochs).rebatch(
+            GROUP * size, drop_remainder=True
+        )
         lengths_of = partial(_lengths, config=source.config)
         rows = divide_by_length(groups, lengths_of, own, chosen.seed, first).skip(skipped)
-        trim = partial(trimmed, config=source.config, objective=chosen.objective)
+        trim = partial(trimmed, config=source.binned, objective=chosen.objective)
         batches = in_parallel(rows, lambda serialized, keys, longest: trim(*parse(serialized, keys), longest=longest))
     elif chosen.training:
-        records = order.shuffled(chosen.start_step * size, chosen.epochs).rebatch(size, drop_remainder=True)
+        start = chosen.first_row + chosen.start_step * size
+        records = order.shuffled(start, chosen.epochs).rebatch(size, drop_remainder=True)
         batches = in_parallel(records, lambda serialized, keys: parse(serialized[own], keys[own]))
     else:
         batches = in_parallel(order.in_file_order(size), partial(_parse_filled, parse=parse, options=chosen))

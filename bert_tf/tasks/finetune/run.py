@@ -145,10 +145,10 @@ def _trained(best: _Best, start: FinetuneInit, train: EncodedRows, config: Train
         from bert_tf.tasks.features.probe import train_probe
 
         return train_probe(best.task, best.build, train, best.evaluate, best.measure)
-    steps = config.epochs * batches_in_epoch(train, config.batch_size)
+    steps = config.epochs * batches_in_epoch(train, config.largest_batch)
     run = RunSpec(
         best.build,
-        TrainingData(lambda start_step: training_batches(train, config.batch_size, config.seed, start_step)),
+        TrainingData(lambda start_step: training_batches(train, config.largest_batch, config.seed, start_step)),
         steps,
         best.task.objective,
         EvaluationSpec(every=math.ceil(steps / config.epochs), measure=best.measure, metric=best.task.metric),

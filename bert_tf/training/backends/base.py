@@ -88,7 +88,7 @@ class Backend(ABC):
         least = self.num_replicas // workers * config.accumulate
         if not self.compiles_each_shape:
             return least
-        return least * max(1, math.ceil(config.batch_size / (workers * least * _MOST_SHAPES)))
+        return least * max(1, math.ceil(config.largest_batch / (workers * least * _MOST_SHAPES)))
 
     @abstractmethod
     def uses_xla(self, config: TrainingConfig) -> bool:

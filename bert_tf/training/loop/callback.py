@@ -20,12 +20,16 @@ from bert_tf.training.optim.build import last_rate
 
 @dataclass(frozen=True)
 class Intervals:
-    """Steps between two events of a kind, which also fire after the last step; `evaluate=0` means only then."""
+    """Steps between two events of a kind, which also fire after the last step; `evaluate=0` means only then.
+
+    `keep_step` is a step with a checkpoint besides; None for no other.
+    """
 
     log: int
     checkpoint: int
     evaluate: int
     total: int
+    keep_step: int | None = None
 
 
 @dataclass(frozen=True)
@@ -98,7 +102,8 @@ class TrainingCallback(keras.callbacks.Callback):
         self._interval_steps += 1
         self._speed.steps += 1
         self._preemption.step_ended()
-        save, evaluate = self._is_due(self._intervals.checkpoint), self._is_due(self._intervals.evaluate)
+        save = self._is_due(self._intervals.checkpoint) or self.step == self._intervals.keep_step
+        evaluate = self._is_due(self._intervals.evaluate)
         ends_interval = save or evaluate or self._is_due(self._intervals.log)
         is_first = self.step == self._start_step + 1
         if ends_interval or is_first or self._preemption:

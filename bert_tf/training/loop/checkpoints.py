@@ -15,7 +15,7 @@ from typing import Any
 import keras
 import numpy as np
 
-from bert_tf.config import ConfigError
+from bert_tf.config import BertConfig, ConfigError, TrainingConfig, to_dict
 from bert_tf.config.base import flatten
 from bert_tf.config.files import sha256_of, sync_directory
 from bert_tf.config.preset_names import STATE_NAME, checkpoint_name, checkpoint_steps
@@ -40,6 +40,10 @@ BOOKKEEPING = frozenset(
         "peak_flops",
     )
 )
+# Settings that may differ between a run and its extension (see `extension`).
+EXTENDABLE = frozenset({"steps", "training.steps", "training.decay_steps", "training.warmup_steps"})
+# Settings that a checkpoint of an earlier version lacks; their defaults are what that version did.
+_DEFAULTS = flatten({"training": to_dict(TrainingConfig()), "model": to_dict(BertConfig())})
 
 _LOGGER = logging.getLogger(__name__)
 
@@ -63,6 +67,7 @@ class Writing:
     Args:
         keep: number of the newest checkpoints to keep.
         keep_every: checkpoints of multiples of this step are kept too; 0 keeps only the newest.
+        keep_step: the checkpoint of this step is kept too; None for no other.
         writes: False in processes that do not write.
         array_of: returns the value of a variable in memory that is released with the array.
         describe: writes files that describe the model to the directory of the checkpoint of a step; None writes none.
@@ -71,6 +76,7 @@ class Writing:
 
     keep: int = 3
     keep_every: int = 0
+    keep_step: int | None = None
     writes: bool = True
     array_of: Callable[[keras.Variable], np.ndarray] = keras.ops.convert_to_numpy
     describe: Callable[[Path, int], None] | None = None
@@ -82,7 +88,9 @@ class CheckpointStore:
 
     `groups` has variables by file name, in an order that is the same in every process. `run` has all settings that the
     run depends on (nested dictionaries); checkpoints of other runs are refused. The settings `free` may differ between
-    the run that wrote a checkpoint and this one, as `BOOKKEEPING` may.
+    the run that wrote a checkpoint and this one, as `BOOKKEEPING` may. `common_steps` returns the number of first steps
+    that a run with other `EXTENDABLE` settings has in common with this one, from its flat settings; None if it has
+    none.
     """
 
     def __init__(
@@ -92,8 +100,10 @@ class CheckpointStore:
         run: Mapping[str, Any],
         writing: Writing | None = None,
         free: Collection[str] = (),
+        common_steps: Callable[[Mapping[str, Any]], int | None] = lambda stored: None,
     ) -> None:
         self.directory = directory
+        self._common_steps = common_steps
         self._free = BOOKKEEPING.union(free)
         self._groups = groups
         # Through JSON, as in a stored checkpoint: tuples become lists on both sides.
@@ -155,7 +165,8 @@ class CheckpointStore:
     def _surplus(self) -> list[int]:
         """Returns the steps of checkpoints to remove."""
         every = self._writing.keep_every
-        return [step for step in self.steps()[: -self._writing.keep] if not every or not step or step % every]
+        old = [step for step in self.steps()[: -self._writing.keep] if step != self._writing.keep_step]
+        return [step for step in old if not every or not step or step % every]
 
     def _places(self, step: int) -> dict[str, tuple[str, int]]:
         """Returns group and position of the weights to evaluate after a step, by their path in the model."""
@@ -169,19 +180,24 @@ class CheckpointStore:
     def restore(self) -> tuple[int, dict[str, float]]:
         """Restores the newest undamaged checkpoint; returns its step and metrics, 0 and {} if absent.
 
-        Each newer, damaged checkpoint is named in a warning and renamed to `step-….damaged`. Raises ConfigError if the
-        newest undamaged checkpoint is of another run or another model. Raises TrainingError if there are checkpoints,
+        Each newer, damaged checkpoint is named in a warning and renamed to `step-….damaged`. Newer checkpoints of a run
+        that this one extends, after their last common step, are renamed to `step-….superseded`. Raises ConfigError if
+        the newest undamaged checkpoint is of another run or another model, or if no checkpoint is of a common step.
+        Raises TrainingError if there are checkpoints,
         and all of them except one of step 0 are damaged; they are kept unchanged.
         """
         if self._writing.writes:
             for leftover in self.directory.glob(".staging-step-*"):
                 shutil.rmtree(leftover)
-        damaged = []
+        damaged, superseded = [], []
         for step in reversed(self.steps()):
             path = self.path(step)
             try:
                 state = read_state(path)
-                self._check_run(path, state)
+                common = self._checked_steps(path, state)
+                if common is not None and step > common:
+                    superseded.append(path)
+                    continue
                 arrays = {name: _read_arrays(path, name, state) for name in self._groups}
             except ConfigError:
                 raise
@@ -193,9 +209,18 @@ class CheckpointStore:
                 break
             if self._writing.writes:
                 for damaged_path in damaged:
-                    _set_aside(damaged_path)
+                    _set_aside(damaged_path, "damaged")
+                for superseded_path in superseded:
+                    aside = _set_aside(superseded_path, "superseded")
+                    _LOGGER.warning("the run goes on from step %d with other steps: %s was set aside", step, aside)
             self._assign(arrays)
             return step, state["progress"]
+        if superseded:
+            raise ConfigError(
+                f"{self.directory}: no checkpoint is of a step that both runs have in common, {common} or less. "
+                f"Received: {', '.join(path.name for path in superseded)}. Use the stored number of steps, or start "
+                f"another run from the weights with --init {self.directory.parent}@latest."
+            )
         self._refuse_to_start_again(damaged)
         return 0, {}
 
@@ -212,15 +237,26 @@ class CheckpointStore:
                 f"undamaged checkpoint back, or remove {self.directory} to start again from step 0."
             )
 
-    def _check_run(self, path: Path, state: Mapping[str, Any]) -> None:
-        stored = state["run"]
-        for field in sorted(self._run.keys() | stored.keys()):
-            value = self._run.get(field)
-            if field not in self._free and value != stored.get(field):
-                raise ConfigError(
-                    f"{path}: belongs to a run with another `{field}` ({stored.get(field)!r}). "
-                    f"Received: {value!r}. Use the stored value or another output directory."
+    def _checked_steps(self, path: Path, state: Mapping[str, Any]) -> int | None:
+        """Returns the number of first steps that the run of a checkpoint has in common with this one; None for all.
+
+        Raises ConfigError if it is another run, or one that this run does not extend.
+        """
+        stored = {name: _DEFAULTS[name] for name in self._run.keys() & _DEFAULTS.keys()} | state["run"]
+        fields = sorted((self._run.keys() | stored.keys()) - self._free)
+        other = [field for field in fields if self._run.get(field) != stored.get(field)]
+        common = self._common_steps(stored) if other and EXTENDABLE.issuperset(other) else None
+        if other and common is None:
+            advice = "Use the stored value or another output directory."
+            if EXTENDABLE.issuperset(other):
+                advice += (
+                    " Only a run of `training.schedule` = trapezoidal can be extended. Start another run from its "
+                    f"weights with --init {self.directory.parent}@latest."
                 )
+            raise ConfigError(
+                f"{path}: belongs to a run with another `{other[0]}` ({stored.get(other[0])!r}). "
+                f"Received: {self._run.get(other[0])!r}. {advice}"
+            )
         for name, variables in self._groups.items():
             current, saved = _describe(variables), state["variables"][name]
             for position in range(max(len(current), len(saved))):
@@ -229,6 +265,7 @@ class CheckpointStore:
                         f"{path}: variable {position} of {name} must have the stored shape and dtype, "
                         f"{saved[position : position + 1]}. Received: {current[position : position + 1]}"
                     )
+        return common
 
 
 def _write_arrays(
@@ -282,10 +319,10 @@ def _describe(variables: Sequence[keras.Variable]) -> list[list[Any]]:
     return [[list(v.shape), str(keras.backend.standardize_dtype(v.dtype))] for v in variables]
 
 
-def _set_aside(path: Path) -> None:
-    aside = path.with_name(f"{path.name}.damaged")
+def _set_aside(path: Path, reason: str) -> Path:
+    aside = path.with_name(f"{path.name}.{reason}")
     shutil.rmtree(aside, ignore_errors=True)
-    path.rename(aside)
+    return path.rename(aside)
 
 
 def _write_synced(path: Path, content: bytes) -> None:

@@ -14,7 +14,7 @@ from bert_tf.config import TrainingConfig
 from bert_tf.layers.computation import has_accelerator
 from bert_tf.training.optim.muon import Muon
 from bert_tf.training.optim.optimizers import AdamW, Lamb, LossScaleOptimizer
-from bert_tf.training.optim.schedules import SCHEDULES
+from bert_tf.training.optim.schedules import make_schedule
 
 OPTIMIZERS: dict[str, type[AdamW]] = {"adamw": AdamW, "lamb": Lamb, "muon": Muon}
 
@@ -63,7 +63,6 @@ def make_optimizer(
     config: TrainingConfig, total_steps: int, variables: list[keras.Variable]
 ) -> keras.optimizers.Optimizer:
     """Builds the optimizer of a run and its state; the schedule ends after all steps, `float16` adds loss scaling."""
-    schedule = SCHEDULES[config.schedule]
     rates = layer_rates(variables, config.layer_decay)
     options: dict[str, Any] = {}
     if config.optimizer == "muon":
@@ -77,7 +76,7 @@ def make_optimizer(
             "iteration_dtype": "bfloat16" if has_accelerator() else "float32",
         }
     optimizer: keras.optimizers.Optimizer = OPTIMIZERS[config.optimizer](
-        learning_rate=schedule(config.learning_rate, config.resolved_warmup(total_steps), total_steps),
+        learning_rate=make_schedule(config, total_steps),
         weight_decay=config.weight_decay,
         beta_1=config.adam_beta_1,
         beta_2=config.adam_beta_2,

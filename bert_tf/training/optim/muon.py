@@ -26,7 +26,8 @@ def _original_scale(inputs: int, outputs: int) -> float:
     return math.sqrt(max(1.0, outputs / inputs))
 
 
-# Factors of an orthogonal step. `rms` gives it the root mean square of an AdamW step, about 0.2 (arXiv 2502.16982, 2.2).
+# Factors of an orthogonal step. With `rms` its root mean square is 0.2, about that of an AdamW step (arXiv 2502.16982,
+# section 2.2).
 SCALES = {"rms": _rms_scale, "original": _original_scale}
 
 
@@ -90,9 +91,7 @@ class Muon(AdamW):
         """Returns the step of a matrix of any shape whose first `axes` axes belong to the input, without its rate."""
         shape = direction.shape
         inputs, outputs = math.prod(shape[:axes]), math.prod(shape[axes:])
-        step = orthogonalize(
-            ops.reshape(direction, (inputs, outputs)), self.newton_schulz_steps, self.iteration_dtype
-        )
+        step = orthogonalize(ops.reshape(direction, (inputs, outputs)), self.newton_schulz_steps, self.iteration_dtype)
         return ops.reshape(step * SCALES[self.matrix_scale](inputs, outputs), shape)
 
     def _move(self, variable, gradient, rate, decay, index):

@@ -16,7 +16,7 @@ import pytest
 from bert_tf.cli import main
 from bert_tf.data.input import pretraining_data
 from bert_tf.data.manifest import read_manifest
-from bert_tf.pretraining.run import constant_guess_accuracy
+from bert_tf.pretraining.course import constant_guess_accuracy
 
 pytestmark = pytest.mark.smoke
 
@@ -126,7 +126,7 @@ def test_two_lengths_in_one_run(home: Path, run: Run, monkeypatch: pytest.Monkey
         taken.append((data.name, split, settings.get("start_step", 0)))
         return pretraining_data(data, split, **settings)
 
-    monkeypatch.setattr("bert_tf.pretraining.run.pretraining_data", noted)
+    monkeypatch.setattr("bert_tf.pretraining.course.pretraining_data", noted)
     run("data", "--input", home / "corpus.txt", "--format", "text", "--vocabulary", home / "vocab.txt",
         "--output", home / "both", "--max_seq_length", "16,32", "--validation_fraction", 0.2)  # fmt: skip
     settings = [

@@ -15,7 +15,8 @@ from bert_tf.data.examples.build import TokenizedDocument, build_pairs
 from bert_tf.data.manifest import Manifest, write_manifest
 from bert_tf.data.schema import MLM_LOGITS, SPLITS, TOKEN_IDS, VOCABULARY_NAME, length_folder, shard_name
 from bert_tf.data.tfrecord.shards import encode_dynamic, write_shard
-from bert_tf.pretraining.run import _Course, constant_guess_accuracy, held_out, phases_of, run_pretraining
+from bert_tf.pretraining.course import Course, constant_guess_accuracy, held_out, open_phases
+from bert_tf.pretraining.run import run_pretraining
 from bert_tf.text.vocabulary import SPECIAL_TOKENS, Vocabulary, save_vocabulary
 from bert_tf.training.evaluation.baselines import chance_figures
 from bert_tf.training.losses import PRETRAINING
@@ -55,7 +56,7 @@ def data(tmp_path_factory):
 
 def course(data, training=TRAINING):
     run = RunConfig(MODEL, training)
-    return _Course(phases_of(data, run)[0], run, PRETRAINING)
+    return Course(open_phases(data, run)[0], run, PRETRAINING)
 
 
 @pytest.mark.parametrize(("batch", "length"), [(0, 16), (3, 16), (4, 32), (7, 32)])

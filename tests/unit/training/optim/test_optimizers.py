@@ -1,4 +1,4 @@
-"""AdamW and LAMB against their formulas in float64."""
+"""AdamW and LAMB against their formulas in float64, and against the optimizers of other programs."""
 
 from __future__ import annotations
 
@@ -12,6 +12,9 @@ import tensorflow as tf
 from bert_tf.config import TrainingConfig
 from bert_tf.training.optim.build import layer_rates, make_optimizer
 from bert_tf.training.optim.optimizers import AdamW
+from bert_tf.training.optim.schedules import OriginalWarmupDecay
+from tests.support.paths import TESTDATA
+from tests.support.training import optimizer_peers as peers
 
 CONFIG = TrainingConfig(learning_rate=0.05, warmup_steps=2, weight_decay=0.1, clip_norm=1.0)
 PATHS = ("bert/embeddings/kernel", "bert/layer_1/dense/kernel", "bert/layer_2/dense/bias", "head/kernel")
@@ -35,9 +38,13 @@ def oracle(config: TrainingConfig, values: list[np.ndarray], gradients: list[lis
             g = found[i] * min(1.0, config.clip_norm / norm)
             m[i] = config.adam_beta_1 * m[i] + (1 - config.adam_beta_1) * g
             v[i] = config.adam_beta_2 * v[i] + (1 - config.adam_beta_2) * g**2
-            update = m[i] / (np.sqrt(v[i]) + config.adam_epsilon)
+            first, second = m[i], v[i]
             if config.bias_correction:
-                update = update * np.sqrt(1 - config.adam_beta_2**step) / (1 - config.adam_beta_1**step)
+                first, second = m[i] / (1 - config.adam_beta_1**step), v[i] / (1 - config.adam_beta_2**step)
+            epsilon = config.adam_epsilon
+            if config.bias_correction and config.adam_epsilon_form == "tensorflow":
+                epsilon /= np.sqrt(1 - config.adam_beta_2**step)
+            update = first / (np.sqrt(second) + epsilon)
             ratio = 1.0
             if not path.endswith("bias"):
                 update = update + config.weight_decay * values[i]
@@ -61,10 +68,13 @@ def setting() -> tuple[list[keras.Variable], list[list[np.ndarray]]]:
 @pytest.mark.parametrize("bias_correction", [True, False])
 @pytest.mark.parametrize("schedule", ["linear", "original"])
 @pytest.mark.parametrize("layer_decay", [1.0, 0.7])
-def test_steps_equal_the_formula(optimizer, bias_correction, schedule, layer_decay):
+@pytest.mark.parametrize("form", ["tensorflow", "torch"])
+def test_steps_equal_the_formula(optimizer, bias_correction, schedule, layer_decay, form):
+    # Epsilon is as large as the moments, so that its form matters.
     config = replace(
-        CONFIG, optimizer=optimizer, bias_correction=bias_correction, schedule=schedule, layer_decay=layer_decay
-    )
+        CONFIG, optimizer=optimizer, bias_correction=bias_correction, schedule=schedule, layer_decay=layer_decay,
+        adam_epsilon=0.1, adam_epsilon_form=form,
+    )  # fmt: skip
     variables, gradients = setting()
     expected = oracle(config, [variable.numpy() for variable in variables], gradients)
     made = make_optimizer(config, STEPS, variables)
@@ -103,3 +113,68 @@ def test_lamb_takes_a_plain_step_for_a_zero_weight():
     made.apply([tf.constant(gradient) for gradient in gradients[0]])
     assert np.isfinite(variables[3].numpy()).all()
     np.testing.assert_allclose(np.abs(variables[3].numpy()), CONFIG.learning_rate, rtol=1e-2)
+
+
+def steps_of(optimizer: keras.optimizers.Optimizer, steps: int) -> dict[str, np.ndarray]:
+    """Returns the weights after the steps that the peers took, (steps, ...) by name."""
+    variables = {name: keras.Variable(value) for name, value in peers.initial().items()}
+    optimizer.build(list(variables.values()))
+    optimizer.exclude_from_weight_decay(var_list=[variables[name] for name in variables if "kernel" not in name])
+    history = []
+    for step in range(steps):
+        found = peers.gradients(step)
+        optimizer.apply([tf.constant(found[name]) for name in variables])
+        history.append({name: variable.numpy() for name, variable in variables.items()})
+    return {name: np.stack([weights[name] for weights in history]) for name in variables}
+
+
+def assert_equal_paths(found: np.ndarray, expected: np.ndarray, start: np.ndarray, name: str) -> None:
+    moved = np.abs(expected - start).max()
+    np.testing.assert_allclose(found, expected, atol=1e-4 * moved, rtol=0, err_msg=name)
+
+
+def test_tensorflow_form_of_epsilon_equals_keras():
+    settings = {
+        "learning_rate": peers.RATE, "beta_1": peers.BETAS[0], "beta_2": peers.BETAS[1], "epsilon": peers.EPSILON,
+        "weight_decay": peers.DECAY,
+    }  # fmt: skip
+    mine = steps_of(AdamW(**settings), peers.STEPS)
+    theirs = steps_of(keras.optimizers.AdamW(**settings), peers.STEPS)
+    for name, start in peers.initial().items():
+        assert_equal_paths(mine[name], theirs[name], start, name)
+
+
+def test_torch_form_of_epsilon_equals_torch():
+    """The recorded AdamW of torch trained these two weights; Muon trained the others (`test_muon`)."""
+    names = [name for name in peers.SHAPES if name not in peers.MATRICES]
+    variables = {name: keras.Variable(peers.initial()[name]) for name in names}
+    forms = {}
+    for form in ("torch", "tensorflow"):
+        optimizer = AdamW(
+            learning_rate=peers.RATE, weight_decay=peers.DECAY, beta_1=peers.BETAS[0], beta_2=peers.BETAS[1],
+            epsilon=peers.EPSILON, epsilon_form=form,
+        )  # fmt: skip
+        optimizer.build(list(variables.values()))
+        for name, variable in variables.items():
+            variable.assign(peers.initial()[name])
+        for step in range(peers.STEPS):
+            optimizer.apply([tf.constant(peers.gradients(step)[name]) for name in names])
+        forms[form] = {name: variable.numpy() for name, variable in variables.items()}
+    with np.load(TESTDATA / "optimizers/torch.npz") as golden:
+        for name in names:
+            expected, start = golden[f"rms/{name}"], peers.initial()[name]
+            assert_equal_paths(forms["torch"][name], expected, start, name)
+            assert np.abs(forms["tensorflow"][name] - expected).max() > 1e-2 * np.abs(expected - start).max()
+
+
+def test_original_schedule_takes_the_steps_of_the_original_program():
+    optimizer = AdamW(
+        learning_rate=OriginalWarmupDecay(peers.PEAK, peers.WARMUP, peers.TOTAL), bias_correction=False,
+        weight_decay=0.01, epsilon=1e-6, global_clipnorm=1.0,
+    )  # fmt: skip
+    mine = steps_of(optimizer, peers.TOTAL)
+    with np.load(TESTDATA / "optimizers/original.npz") as golden:
+        for name, start in peers.initial().items():
+            assert_equal_paths(mine[name], golden[name], start, name)
+            # Its first step has the rate 0.
+            np.testing.assert_array_equal(golden[name][0], start)
