@@ -17,15 +17,20 @@ def weights(result):
     return [variable.numpy() for variable in result.model.trainable_weights]
 
 
+@pytest.fixture(scope="module", params=["adamw", "muon"])
+def config(request):
+    return replace(CONFIG, optimizer=request.param)
+
+
 @pytest.fixture(scope="module")
-def whole_batch_run(tmp_path_factory):
-    return run(tmp_path_factory.mktemp("whole"), CONFIG, dropout=0.0)
+def whole_batch_run(tmp_path_factory, config):
+    return run(tmp_path_factory.mktemp("whole"), config, dropout=0.0)
 
 
 @pytest.mark.parametrize("parts", [2, pytest.param(8, marks=pytest.mark.slow)])
-def test_accumulated_gradients_equal_those_of_the_whole_batch(tmp_path, whole_batch_run, parts):
+def test_accumulated_gradients_equal_those_of_the_whole_batch(tmp_path, config, whole_batch_run, parts):
     """Most weights are in the first half, so the mean of the parts' means would differ."""
-    result = run(tmp_path / "run", replace(CONFIG, accumulate=parts), dropout=0.0)
+    result = run(tmp_path / "run", replace(config, accumulate=parts), dropout=0.0)
     assert result.loss == pytest.approx(whole_batch_run.loss, rel=1e-5)
     assert result.evaluation == pytest.approx(whole_batch_run.evaluation, rel=1e-5)
     for one, other in zip(weights(whole_batch_run), weights(result), strict=True):
@@ -33,8 +38,15 @@ def test_accumulated_gradients_equal_those_of_the_whole_batch(tmp_path, whole_ba
 
 
 @pytest.mark.slow
-def test_compiled_parts_in_two_replicas(tmp_path, whole_batch_run):
-    settings = ('strategy="mirrored"', "num_replicas=2", "accumulate=2", "dropout=0", 'jit_compile="true"')
+def test_compiled_parts_in_two_replicas(tmp_path, config, whole_batch_run):
+    settings = (
+        f'optimizer="{config.optimizer}"',
+        'strategy="mirrored"',
+        "num_replicas=2",
+        "accumulate=2",
+        "dropout=0",
+        'jit_compile="true"',
+    )
     made = in_subprocess(tmp_path / "two", *settings)
     assert made.returncode == 0, made.stderr
     assert json.loads(made.stdout.splitlines()[-1])["loss"] == pytest.approx(whole_batch_run.loss, rel=1e-5)

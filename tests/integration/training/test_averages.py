@@ -37,7 +37,7 @@ def test_the_result_is_the_average_of_the_weights_after_each_step(tmp_path):
 @pytest.mark.slow
 @pytest.mark.parametrize("precision", ["float32", "float16"])
 def test_training_continues_with_unaveraged_weights(tmp_path, precision):
-    config = replace(AVERAGED, precision=precision)
+    config = replace(AVERAGED, precision=precision, optimizer="muon")
     result = run(tmp_path / "averaged", config)
     run(tmp_path / "plain", replace(config, average=0.0))
     for mine, theirs in zip(weights_of(tmp_path / "averaged", 12), weights_of(tmp_path / "plain", 12), strict=True):

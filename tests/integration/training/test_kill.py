@@ -30,7 +30,10 @@ VARIANTS = {
         "training.precision=float16",
         "training.accumulate=2",
         "training.average=0.9",
-        "training.optimizer=lamb",
+        "training.optimizer=muon",
+        "training.schedule=trapezoidal",
+        "training.batch_size=4:8",
+        "training.masked_lm_prob=0.15:0.06",
     ),
 }
 

@@ -39,6 +39,15 @@ from tests.support.training.tiny_run import CONFIG, build_model, dataset
 LONG = replace(CONFIG, steps=20, log_every=1, learning_rate=3e-3)
 CASES = {
     "adamw": LONG,
+    "muon": replace(
+        LONG,
+        optimizer="muon",
+        matrix_learning_rate=1e-2,
+        schedule="trapezoidal",
+        adam_epsilon_form="torch",
+        layer_decay=0.9,
+        accumulate=2,
+    ),
     "lamb": replace(LONG, optimizer="lamb", schedule="original", bias_correction=False),
     "parts_and_average": replace(LONG, accumulate=4, average=0.8, clip_norm=0.1),
     "half": replace(LONG, precision="float16", average=0.8),
@@ -110,7 +119,7 @@ def resumed(folder: Path) -> dict[str, Any]:
 
     def run(output, at_step=None):
         data = TrainingData(lambda start: dataset(8, start, at_step=at_step))
-        result = fit(RunSpec(build_model, data), CONFIG, output)
+        result = fit(RunSpec(build_model, data), replace(CONFIG, optimizer="muon"), output)
         files = json.loads((output / "checkpoints/step-00000012/state.json").read_text())["files"]
         return {"weights_sha256": weights_sha256(result.model), "files": files, "loss": result.loss}
 

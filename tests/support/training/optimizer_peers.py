@@ -44,7 +44,8 @@ def torch_weights(scale: str) -> dict[str, np.ndarray]:
     """Muon for matrices, with Newton-Schulz iterations in float32, and AdamW for the other weights."""
     import torch
 
-    torch.Tensor.bfloat16 = torch.Tensor.float
+    # The dtype of the iterations.
+    torch.bfloat16 = torch.float32
     # torch's matrices are (outputs, inputs).
     weights = {name: torch.nn.Parameter(torch.tensor(value.T.copy())) for name, value in initial().items()}
     matrices = [weights[name] for name in MATRICES]

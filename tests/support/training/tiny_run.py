@@ -53,7 +53,9 @@ def build_model(dropout: float = 0.1) -> keras.Model:
     hidden = embedding(inputs[TOKEN_IDS]) + keras.layers.Embedding(2, HIDDEN)(inputs[SEGMENT_IDS])
     hidden = keras.layers.LayerNormalization(name="embeddings_layer_norm")(hidden)
     hidden = keras.layers.Dropout(dropout)(hidden)
-    hidden = keras.layers.Dense(HIDDEN, activation="tanh")(hidden)
+    # A hidden matrix in the optimizer's eyes: its name and its layer's are those of the encoder.
+    dense = keras.layers.Dense(HIDDEN, activation="tanh", name="feedforward_output_dense")
+    hidden = keras.Sequential([dense], name="layer_1")(hidden)
     hidden = hidden + keras.layers.GlobalAveragePooling1D(keepdims=True)(hidden)
     masked = keras.ops.take_along_axis(hidden, keras.ops.expand_dims(inputs[MASK_POSITIONS], -1), axis=1)
     mlm = keras.layers.Dense(VOCABULARY, dtype="float32")(masked)

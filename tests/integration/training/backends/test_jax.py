@@ -53,6 +53,7 @@ def with_weights(folder: Path) -> Path:
     ("case", "tolerance"),
     [
         ("adamw", 1e-5),
+        ("muon", 1e-5),
         pytest.param("lamb", 1e-5, marks=pytest.mark.slow),
         pytest.param("parts_and_average", 1e-5, marks=pytest.mark.slow),
         pytest.param("half", 1e-2, marks=pytest.mark.slow),

@@ -37,11 +37,12 @@ def test_two_processes_equal_one(tmp_path):
 
 @pytest.mark.slow
 def test_two_processes_resume_exactly(tmp_path):
-    whole = both(tmp_path / "whole", "accumulate=2")[0]
+    settings = ("accumulate=2", 'optimizer="muon"')
+    whole = both(tmp_path / "whole", *settings)[0]
     shutil.copytree(tmp_path / "whole", tmp_path / "broken")
     for step in (10, 12):
         shutil.rmtree(tmp_path / f"broken/checkpoints/step-{step:08d}")
-    assert both(tmp_path / "broken", "accumulate=2")[0]["weights_sha256"] == whole["weights_sha256"]
+    assert both(tmp_path / "broken", *settings)[0]["weights_sha256"] == whole["weights_sha256"]
 
 
 @pytest.mark.slow

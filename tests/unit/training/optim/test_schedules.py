@@ -54,7 +54,7 @@ def test_original_equals_its_formula(warmup, total, share):
 def test_trapezoidal_equals_its_formula(warmup, total, decay, share):
     done, decay = int(total * share), min(decay, total)
     parts = [(done + 1) / (warmup + 1), 1.0]
-    parts += [(total - done) / decay] if done > total - decay else []
+    parts += [(total - done) / decay] if decay else []
     expected = 0.0 if done >= total and decay else min(parts) if done < total else 0.0
     assert float(Trapezoidal(2.0, warmup, total, decay)(done)) == pytest.approx(2 * expected, rel=1e-5, abs=1e-6)
 
