@@ -88,9 +88,9 @@ def stages_of(phases: Sequence[tuple[Path, Manifest]], training: TrainingConfig)
     data = dict(zip((0, max(0, steps - long_steps)), phases, strict=False))
 
     def first_of(batch: float) -> int:
-        start = max(first for first in data if first <= round(batch))
+        start = max(first for first in data if first <= batch)
         group = GROUP if training.padding == "bins" else 1
-        return start + (round(batch) - start) // group * group
+        return start + int(batch - start) // group * group
 
     sizes = {
         first_of(number * steps / len(training.batch_sizes)): size for number, size in enumerate(training.batch_sizes)

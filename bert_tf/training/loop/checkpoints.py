@@ -247,6 +247,7 @@ class CheckpointStore:
         other = [field for field in fields if self._run.get(field) != stored.get(field)]
         common = self._common_steps(stored) if other and EXTENDABLE.issuperset(other) else None
         if other and common is None:
+            other.sort(key=EXTENDABLE.__contains__)
             advice = "Use the stored value or another output directory."
             if EXTENDABLE.issuperset(other):
                 advice += (

@@ -14,6 +14,7 @@ if __name__ == "__main__":
 
 import contextlib
 import json
+import shutil
 import signal
 import sys
 from collections.abc import Iterator
@@ -174,6 +175,27 @@ def causal(folder: Path) -> dict[str, Any]:
     return {"curve": curve, "evaluation": result.evaluation}
 
 
+def growing(folder: Path) -> dict[str, Any]:
+    """A run with growing batches and changing masks, and its repetition from its second checkpoint on."""
+    data = write_small_data(folder, masked_lm_prob=0.2, max_predictions_per_seq=7)
+    model = BertConfig(**MODEL, vocabulary_size=len(open_data(data)[1]))
+    config = TrainingConfig(
+        steps=12, batch_size="4:8", masked_lm_prob="0.2:0.1", schedule="trapezoidal", decay_steps=8, optimizer="muon",
+        learning_rate=1e-2, checkpoint_every=3, log_every=1,
+    )  # fmt: skip
+    run_pretraining(data, RunConfig(model, config), folder / "whole")
+    shutil.copytree(folder / "whole", folder / "stopped")
+    for step in (9, 12):
+        shutil.rmtree(folder / f"stopped/checkpoints/step-{step:08d}")
+    run_pretraining(data, RunConfig(model, config), folder / "stopped")
+    found = {}
+    for name in ("whole", "stopped"):
+        state = json.loads((folder / name / "checkpoints/step-00000012/state.json").read_text())
+        lines = [json.loads(line) for line in (folder / name / "history.jsonl").read_text().splitlines()]
+        found[name] = [state["files"], [line["loss"] for line in lines]]
+    return found
+
+
 def _nan(original):
     original[2][MLM_LOGITS][0, 0] = np.nan
     return original
@@ -184,7 +206,7 @@ def main(folder: Path, name: str) -> None:
         with guarded_steps():
             found = trained(folder / name, CASES[name], folder / "weights.npz")
     else:
-        found = {"resumed": resumed, "with_nan": with_nan, "causal": causal}[name](folder)
+        found = {"resumed": resumed, "with_nan": with_nan, "causal": causal, "growing": growing}[name](folder)
     print(json.dumps(found | {"backend": keras.backend.backend()}))
 
 

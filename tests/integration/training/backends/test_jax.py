@@ -102,6 +102,13 @@ def test_stopped_run_resumes_bit_for_bit(tmp_path):
 
 
 @pytest.mark.slow
+def test_growing_batches_and_changing_masks_resume_bit_for_bit(tmp_path):
+    figures = runs_on_jax(tmp_path, "growing")
+    assert figures["stopped"] == figures["whole"]
+    assert len(figures["whole"][1]) == 13
+
+
+@pytest.mark.slow
 def test_nonfinite_loss_is_detected_in_its_step(tmp_path):
     figures = runs_on_jax(with_weights(tmp_path / "jax"), "with_nan")
     assert figures["detours"] == [{"skipped": [7], "halved": []}, {"skipped": [], "halved": [5]}]
