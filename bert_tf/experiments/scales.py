@@ -99,6 +99,8 @@ SCALES = {
             "model.dropout": 0.0,
             "training.batch_size": 64,
             "training.padding": "pack",
+            # The paper's optimizer.
+            "training.optimizer": "adamw",
             "training.learning_rate": 2e-3,
             "training.warmup_steps": 300,
             "training.adam_beta_2": 0.98,

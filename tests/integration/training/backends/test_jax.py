@@ -131,9 +131,9 @@ def test_features_unsupported_on_jax_are_refused(tmp_path, setting, message):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("parts", [1, 2])
-def test_two_devices_take_the_same_steps_as_one(tmp_path, parts):
-    settings = ("dropout=0", f"accumulate={parts}")
+@pytest.mark.parametrize(("parts", "optimizer"), [(1, "adamw"), (2, "muon")])
+def test_two_devices_take_the_same_steps_as_one(tmp_path, parts, optimizer):
+    settings = ("dropout=0", f"accumulate={parts}", f'optimizer="{optimizer}"')
     one = last_line(on_jax(SUPPORT / "training/tiny_run.py", tmp_path / "one", *settings))
     devices = {"XLA_FLAGS": "--xla_force_host_platform_device_count=2"}
     mirrored = (*settings, 'strategy="mirrored"')

@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bert_tf.config import BertConfig, ConfigError, TrainingConfig
-from bert_tf.models import BertBackbone, BertPretrainer
-from bert_tf.training.optim.build import make_optimizer, matrix_axes
+from bert_tf.models import BertBackbone, BertPretrainer, BertTextClassifier, BertTokenClassifier
+from bert_tf.training.optim.build import make_optimizer, matrix_axes, set_halved
 from bert_tf.training.optim.muon import SCALES, Muon, orthogonalize
 from bert_tf.training.optim.optimizers import LossScaleOptimizer
 from tests.support.paths import TESTDATA
@@ -144,6 +144,25 @@ def test_hidden_matrices_are_chosen_by_role():
     }
     for path, (_, expected) in VARIABLES.items():
         assert axes[path] == expected, path
+
+
+@pytest.mark.parametrize("kind", [BertTextClassifier, BertTokenClassifier])
+def test_encoders_of_task_models_have_the_same_matrices(kind):
+    model = kind(BertBackbone(BertConfig.from_size("tiny", vocabulary_size=20)), num_classes=3)
+    assert sum(1 for variable in model.trainable_variables if matrix_axes(variable)) == 2 * 6
+
+
+def test_halving_after_a_loss_that_is_not_finite_halves_the_rate_of_matrices():
+    moved = []
+    for halved in ((), (0,)):
+        variables, gradients = setting()
+        before = [variable.numpy() for variable in variables]
+        optimizer = make_optimizer(CONFIG, STEPS, variables)
+        set_halved(optimizer, halved)
+        optimizer.apply([tf.constant(gradient) for gradient in gradients[0]])
+        moved.append([variable.numpy() - value for variable, value in zip(variables, before, strict=True)])
+    for whole, half in zip(*moved, strict=True):
+        np.testing.assert_allclose(half, whole / 2, rtol=1e-3, atol=1e-6)
 
 
 @pytest.mark.parametrize("clip", [1.0, 1e-3, 0.0])
