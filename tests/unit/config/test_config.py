@@ -21,6 +21,7 @@ from bert_tf.config import (
 )
 from bert_tf.config.base import parse_json
 from bert_tf.config.model import SIZES
+from bert_tf.config.training import check_finetuning
 
 
 @pytest.mark.parametrize("config", [BertConfig(), DataConfig(seed=3), TrainingConfig(), RunConfig()])
@@ -166,6 +167,13 @@ def test_original_names_are_read(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("warmup", "expected"), [(-1, 10), (0, 0), (7, 7)])
 def test_warmup_defaults_to_a_tenth(warmup: int, expected: int) -> None:
     assert TrainingConfig(warmup_steps=warmup).resolved_warmup(100) == expected
+
+
+@pytest.mark.parametrize(("field", "value"), [("batch_size", "16:64"), ("masked_lm_prob", "0.3:0.15")])
+def test_fine_tuning_takes_one_number(field: str, value: str) -> None:
+    with pytest.raises(ConfigError, match=f"`training.{field}` must be one number in fine-tuning. Received: {value}"):
+        check_finetuning(TrainingConfig(**{field: value}))
+    check_finetuning(TrainingConfig(batch_size=16))
 
 
 def test_to_dict_is_plain() -> None:
