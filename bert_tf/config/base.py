@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import json
 import math
 import types
@@ -199,7 +200,9 @@ def _replace(config: Any, values: Mapping[tuple[str, ...], Any]) -> Any:
     for name in dict.fromkeys(path[0] for path in values):
         inner = {path[1:]: value for path, value in values.items() if path[0] == name}
         changes[name] = inner[()] if () in inner else _replace(getattr(config, name), inner)
-    return dataclasses.replace(config, **changes)
+    # Some configurations have fields that depend on others.
+    with_changes = getattr(config, "with_changes", functools.partial(dataclasses.replace, config))
+    return with_changes(**changes)
 
 
 def _value_of(config: Any, path: list[str], text: str, source: str) -> Any:

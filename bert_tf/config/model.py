@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +29,41 @@ MAX_LAYERS, MAX_PARAMETERS = 1000, 10**11
 _LARGEST_FLOAT32 = 3.4028235e38
 ACTIVATIONS = ("gelu", "gelu_approximate", "relu", "tanh")
 
+# Values of the fields that a body determines unless they are set. `modern` is that of ModernBERT (arXiv 2412.13663),
+# with the defaults of transformers' `ModernBertConfig`.
+BODIES: dict[str, dict[str, Any]] = {
+    "bert": {
+        "activation": "gelu_approximate",
+        "layer_norm_epsilon": 1e-12,
+        "positions": "learned",
+        "normalization_order": "post",
+        "feed_forward": "dense",
+        "biases": True,
+        "normalization_bias": True,
+        "embedding_norm": True,
+        "final_norm": False,
+        "global_attention_every": 1,
+        "local_attention": 128,
+        "rotary_theta": 10_000.0,
+        "local_rotary_theta": 10_000.0,
+    },
+    "modern": {
+        "activation": "gelu",
+        "layer_norm_epsilon": 1e-5,
+        "positions": "rotary",
+        "normalization_order": "pre",
+        "feed_forward": "gated",
+        "biases": False,
+        "normalization_bias": False,
+        "embedding_norm": True,
+        "final_norm": True,
+        "global_attention_every": 3,
+        "local_attention": 128,
+        "rotary_theta": 160_000.0,
+        "local_rotary_theta": 10_000.0,
+    },
+}
+
 # Field names of the original bert_config.json, whose "gelu" is the tanh approximation.
 _ORIGINAL_NAMES = {
     "vocab_size": "vocabulary_size",
@@ -47,7 +82,26 @@ _ORIGINAL_NAMES = {
 
 
 _SIZES = ("vocabulary_size", "hidden_dim", "num_layers", "num_heads", "intermediate_dim", "max_sequence_length",
-          "num_segments")  # fmt: skip
+          "global_attention_every", "local_attention")  # fmt: skip
+_CHOICES = {
+    "body": tuple(BODIES),
+    "activation": ACTIVATIONS,
+    "mlm_activation": (*ACTIVATIONS, None),
+    "attention": ("bidirectional", "left_to_right"),
+    "positions": ("learned", "rotary"),
+    "normalization_order": ("post", "pre"),
+    "feed_forward": ("dense", "gated"),
+}
+
+
+def _of_body() -> Any:
+    """Returns a field whose value is the body's unless it is set."""
+    return field(default=None)
+
+
+def gated_width(hidden_dim: int) -> int:
+    """Returns the width of a gated feed-forward layer that costs as much as a dense one of 4 H: 8 H / 3, up to 64."""
+    return -(-8 * hidden_dim // (3 * 64)) * 64
 
 
 @dataclass(frozen=True)
@@ -60,18 +114,32 @@ class BertConfig:
         num_layers: number L of transformer layers.
         num_heads: number of attention heads; must divide `hidden_dim`.
         intermediate_dim: width of the feed-forward layer; 4 H in the paper.
-        max_sequence_length: number of learned positions.
-        num_segments: number of segment (token type) embeddings.
+        max_sequence_length: number of learned positions, or longest input with rotary ones.
+        num_segments: number of segment (token type) embeddings; 0 for none.
         dropout: dropout rate on embeddings, attention weights and sub-layer outputs.
         attention_dropout: dropout rate on attention weights; defaults to `dropout`.
-        activation: `gelu_approximate` (tanh form of the original), `gelu` (erf), `relu` or `tanh`.
-        layer_norm_epsilon: added to the variance in every layer normalization; positive.
+        activation: `gelu_approximate` (tanh form of the original), `gelu` (erf), `relu` or `tanh`; defaults to the
+            body's.
+        layer_norm_epsilon: added to the variance in every layer normalization; positive; defaults to the body's.
         initializer_range: standard deviation of the truncated normal initializer; positive.
         attention: `bidirectional`, or `left_to_right`, in which a token sees only itself and earlier tokens (Table 5 of
             the paper).
         pooler: whether the encoder has a pooler, a projection of the first token's output used by text-level heads.
         mlm_activation: activation of the masked language model head; defaults to `activation`.
         mlm_layer_norm_epsilon: epsilon of the masked language model head; defaults to `layer_norm_epsilon`.
+        body: `bert`, or `modern` for ModernBERT's encoder (arXiv 2412.13663). It determines the fields below, and
+            activation and epsilon, unless they are set.
+        positions: `learned` position embeddings, or `rotary` ones in queries and keys (arXiv 2104.09864).
+        normalization_order: normalization after each residual connection (`post`), or before each sub-layer (`pre`).
+        feed_forward: `dense`, or `gated` (arXiv 2002.05202): half of a projection to 2 F gates the other half.
+        biases: whether attention and feed-forward have biases.
+        normalization_bias: whether layer normalization has a bias, beta.
+        embedding_norm: whether the embeddings are normalized.
+        final_norm: whether the output of the last layer is normalized.
+        global_attention_every: layers 1, 1 + n, 1 + 2 n, … see all tokens, the others a window; 1 for all layers.
+        local_attention: tokens in the window of the other layers: half of them on each side.
+        rotary_theta: base of the rotary angles in layers that see all tokens.
+        local_rotary_theta: the same in the other layers.
 
     Raises:
         ConfigError: for a field out of range, more than `MAX_LAYERS` layers or more than `MAX_PARAMETERS` parameters.
@@ -92,16 +160,33 @@ class BertConfig:
     max_sequence_length: int = 512
     num_segments: int = 2
     dropout: float = 0.1
-    activation: str = "gelu_approximate"
-    layer_norm_epsilon: float = 1e-12
+    activation: str = _of_body()
+    layer_norm_epsilon: float = _of_body()
     initializer_range: float = 0.02
     attention: str = "bidirectional"
     attention_dropout: float | None = None
     pooler: bool = True
     mlm_activation: str | None = None
     mlm_layer_norm_epsilon: float | None = None
+    body: str = "bert"
+    positions: str = _of_body()
+    normalization_order: str = _of_body()
+    feed_forward: str = _of_body()
+    biases: bool = _of_body()
+    normalization_bias: bool = _of_body()
+    embedding_norm: bool = _of_body()
+    final_norm: bool = _of_body()
+    global_attention_every: int = _of_body()
+    local_attention: int = _of_body()
+    rotary_theta: float = _of_body()
+    local_rotary_theta: float = _of_body()
 
     def __post_init__(self) -> None:
+        check_fields(self, ["body"], _CHOICES["body"].__contains__, f"must be one of {', '.join(BODIES)}")
+        for name, value in BODIES[self.body].items():
+            if getattr(self, name) is None:
+                object.__setattr__(self, name, value)
+        check_fields(self, ["num_segments"], lambda value: value >= 0, "must not be negative")
         check_fields(self, _SIZES, lambda value: value >= 1, "must be at least 1")
         check_fields(self, _SIZES, lambda value: value <= MAX_PARAMETERS, f"must be at most {MAX_PARAMETERS:.0e}")
         self._check_size()
@@ -113,15 +198,34 @@ class BertConfig:
         check_fields(self, rates, lambda value: value is None or 0.0 <= value < 1.0, "must be in [0, 1)")
         check_fields(
             self,
-            ("initializer_range", "layer_norm_epsilon", "mlm_layer_norm_epsilon"),
+            ("initializer_range", "layer_norm_epsilon", "mlm_layer_norm_epsilon", "rotary_theta", "local_rotary_theta"),
             lambda value: value is None or 0.0 < value <= _LARGEST_FLOAT32,
             "must be a positive number in the range of float32",
         )
-        rule = f"must be one of {ACTIVATIONS}"
-        check_fields(self, ["activation"], ACTIVATIONS.__contains__, rule)
-        check_fields(self, ["mlm_activation"], (*ACTIVATIONS, None).__contains__, rule)
-        ways = ("bidirectional", "left_to_right")
-        check_fields(self, ["attention"], ways.__contains__, "must be `bidirectional` or `left_to_right`")
+        for name, known in _CHOICES.items():
+            check_fields(self, [name], known.__contains__, f"must be one of {', '.join(map(str, known))}")
+        if self.positions == "rotary" and self.hidden_dim // self.num_heads % 2:
+            raise ConfigError(
+                "`positions` = rotary needs heads of even width, `hidden_dim` / `num_heads`. "
+                f"Received: {self.hidden_dim} / {self.num_heads}"
+            )
+
+    def with_changes(self, **changes: Any) -> BertConfig:
+        """Returns a copy with other fields. With another body, fields that have the old body's value get the new one's.
+
+        Args:
+            **changes: values by field. Without `intermediate_dim`, a width that is the default of the feed-forward
+                layer becomes that of the new one.
+        """
+        body = changes.get("body", self.body)
+        values: dict[str, Any] = {}
+        if body != self.body and body in BODIES:
+            former = BODIES[self.body]
+            values = {name: None for name in former if getattr(self, name) == former[name]}
+        config = replace(self, **(values | changes))
+        if "intermediate_dim" not in changes and self.intermediate_dim == _default_width(self):
+            config = replace(config, intermediate_dim=_default_width(config))
+        return config
 
     def _check_size(self) -> None:
         check_fields(self, ["num_layers"], lambda value: value <= MAX_LAYERS, f"must be at most {MAX_LAYERS}")
@@ -136,10 +240,37 @@ class BertConfig:
     def num_parameters(self) -> int:
         """Number of parameters of the encoder, including the pooler if there is one."""
         hidden, inner = self.hidden_dim, self.intermediate_dim
-        embeddings = (self.vocabulary_size + self.max_sequence_length + self.num_segments + 2) * hidden
+        norm = hidden * (1 + self.normalization_bias)
+        gates = 2 if self.feed_forward == "gated" else 1
+        positions = self.max_sequence_length if self.positions == "learned" else 0
+        embeddings = (self.vocabulary_size + positions + self.num_segments) * hidden + norm * self.embedding_norm
         # Per layer: four attention projections, the feed-forward network, two normalizations.
-        layer = 4 * hidden * (hidden + 1) + 2 * hidden * inner + inner + hidden + 4 * hidden
-        return embeddings + self.num_layers * layer + (hidden * (hidden + 1) if self.pooler else 0)
+        layer = 4 * hidden**2 + (gates + 1) * hidden * inner + 2 * norm
+        if self.biases:
+            layer += 4 * hidden + gates * inner + hidden
+        rest = norm * (self.final_norm - self.skips_first_norm) + (hidden * (hidden + 1) if self.pooler else 0)
+        return embeddings + self.num_layers * layer + rest
+
+    @property
+    def skips_first_norm(self) -> bool:
+        """True if the first layer has no normalization before attention, because the embeddings are normalized."""
+        return self.normalization_order == "pre" and self.embedding_norm
+
+    @property
+    def heads_need_pooler(self) -> bool:
+        """True if text-level heads read the pooler; those of `modern` transform the first token themselves."""
+        return self.body != "modern"
+
+    def sees_all(self, layer: int) -> bool:
+        """Returns True if a layer, counted from 1, attends to all tokens instead of a window."""
+        return (layer - 1) % self.global_attention_every == 0
+
+    @property
+    def is_plain(self) -> bool:
+        """True for the encoder of the original BERT, up to sizes, activation and epsilon."""
+        names = set(BODIES["bert"]) - {"activation", "layer_norm_epsilon", "rotary_theta", "local_rotary_theta"}
+        own = {name: getattr(self, name) for name in names if name != "local_attention"}
+        return self.num_segments > 0 and all(value == BODIES["bert"][name] for name, value in own.items())
 
     @property
     def objective(self) -> str:
@@ -174,9 +305,9 @@ class BertConfig:
             "num_layers": layers,
             "hidden_dim": hidden,
             "num_heads": hidden // 64,
-            "intermediate_dim": 4 * hidden,
         }
-        return cls(**(shape | fields))
+        config = cls(**(shape | {"intermediate_dim": 4 * hidden} | fields))
+        return config if "intermediate_dim" in fields else replace(config, intermediate_dim=_default_width(config))
 
     @classmethod
     def from_mapping(cls, mapping: Mapping[str, Any], source: str = "configuration") -> BertConfig:
@@ -228,9 +359,14 @@ class BertConfig:
             )
         mapping = read_json_object(name)
         names = {_ORIGINAL_NAMES.get(key, key) for key in mapping}
-        absent = {field: value for field, value in fields.items() if field not in names}
+        absent = {key: value for key, value in fields.items() if key not in names}
         config = cls.from_mapping(mapping | absent, source=name)
-        for field, expected in fields.items():
-            if getattr(config, field) != expected:
-                raise ConfigError(f"{name}: `{field}` must be {expected} here. Received: {getattr(config, field)}")
+        for key, expected in fields.items():
+            if getattr(config, key) != expected:
+                raise ConfigError(f"{name}: `{key}` must be {expected} here. Received: {getattr(config, key)}")
         return config
+
+
+def _default_width(config: BertConfig) -> int:
+    """Returns the width of the feed-forward layer of the named sizes."""
+    return gated_width(config.hidden_dim) if config.feed_forward == "gated" else 4 * config.hidden_dim

@@ -25,10 +25,13 @@ class BertEmbeddings(ConfiguredLayer):
         vocabulary_size: V, number of rows in the token table.
         hidden_dim: H.
         max_sequence_length: number of learned positions; longer inputs raise an error.
-        num_segments: number of rows in the segment table.
+        num_segments: number of rows in the segment table; 0 for no segments.
         dropout: dropout rate after the normalization.
         layer_norm_epsilon: added to the variance.
         initializer_range: standard deviation of the truncated normal initializer of the three tables.
+        learned_positions: whether there is a position table.
+        normalizes: whether the sum is normalized.
+        normalization_bias: whether the normalization has a bias, beta.
         **kwargs: arguments of `keras.layers.Layer`.
 
     Call arguments:
@@ -61,6 +64,9 @@ class BertEmbeddings(ConfiguredLayer):
         dropout: float = 0.1,
         layer_norm_epsilon: float = 1e-12,
         initializer_range: float = 0.02,
+        learned_positions: bool = True,
+        normalizes: bool = True,
+        normalization_bias: bool = True,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
@@ -71,6 +77,9 @@ class BertEmbeddings(ConfiguredLayer):
         self.dropout = dropout
         self.layer_norm_epsilon = layer_norm_epsilon
         self.initializer_range = initializer_range
+        self.learned_positions = learned_positions
+        self.normalizes = normalizes
+        self.normalization_bias = normalization_bias
         self.token_embedding = keras.layers.Embedding(
             vocabulary_size,
             hidden_dim,
@@ -78,27 +87,35 @@ class BertEmbeddings(ConfiguredLayer):
             dtype=self.variable_dtype,
             name="token_embedding",
         )
-        self.layer_norm = LayerNormalization(epsilon=layer_norm_epsilon, dtype=self.variable_dtype, name="layer_norm")
+        self.layer_norm = LayerNormalization(
+            epsilon=layer_norm_epsilon, center=normalization_bias, dtype=self.variable_dtype, name="layer_norm"
+        )
         self.dropout_layer = keras.layers.Dropout(dropout, dtype=self.dtype_policy, name="dropout")
 
     def build(self, token_ids_shape, segment_ids_shape, position_ids_shape=None):
         """Creates the tables."""
         self._check_length(token_ids_shape[1])
         self.token_embedding.build(token_ids_shape)
-        self.position_embedding = self._add_table("position_embedding", self.max_sequence_length)
-        self.segment_embedding = self._add_table("segment_embedding", self.num_segments)
-        self.layer_norm.build((*token_ids_shape, self.hidden_dim))
+        if self.learned_positions:
+            self.position_embedding = self._add_table("position_embedding", self.max_sequence_length)
+        if self.num_segments:
+            self.segment_embedding = self._add_table("segment_embedding", self.num_segments)
+        if self.normalizes:
+            self.layer_norm.build((*token_ids_shape, self.hidden_dim))
         self.built = True
 
     def call(self, token_ids, segment_ids, position_ids=None, training=None):
         """Returns the embeddings, (B, S, H)."""
         self._check_length(token_ids.shape[1])
-        # The gradient of a one-hot product is dense with num_segments rows; that of a gather has one row per token.
-        segments = ops.matmul(
-            ops.one_hot(segment_ids, self.num_segments, dtype=self.variable_dtype), self.segment_embedding
-        )
-        summed = self.token_embedding(token_ids) + segments + self._positions(token_ids, position_ids)
-        normalized = ops.cast(self.layer_norm(summed), self.compute_dtype)
+        summed = self.token_embedding(token_ids)
+        if self.num_segments:
+            # The gradient of a one-hot product is dense with num_segments rows; that of a gather has one row per token.
+            summed = summed + ops.matmul(
+                ops.one_hot(segment_ids, self.num_segments, dtype=self.variable_dtype), self.segment_embedding
+            )
+        if self.learned_positions:
+            summed = summed + self._positions(token_ids, position_ids)
+        normalized = ops.cast(self.layer_norm(summed) if self.normalizes else summed, self.compute_dtype)
         return self.dropout_layer(normalized, training=training)
 
     def _positions(self, token_ids, position_ids):
@@ -126,6 +143,6 @@ class BertEmbeddings(ConfiguredLayer):
     def _check_length(self, length: int | None) -> None:
         if length is not None and length > self.max_sequence_length:
             raise ValueError(
-                f"`token_ids` must not be longer than `max_sequence_length` = {self.max_sequence_length}, the "
-                f"number of learned positions. Received: {length}"
+                f"`token_ids` must not be longer than `max_sequence_length` = {self.max_sequence_length}. "
+                f"Received: {length}"
             )

@@ -15,7 +15,14 @@ import keras
 import numpy as np
 from keras import ops
 
-from bert_tf.layers.transformer import HeadProjection, SelfAttention, TransformerLayer, rows_of
+from bert_tf.layers.transformer import (
+    HeadProjection,
+    SelfAttention,
+    TransformerLayer,
+    rotary_angles,
+    rotated,
+    rows_of,
+)
 
 # A matrix product iterates over the columns of its kernel. If the row stride is a multiple of this many bytes, as for
 # all published widths, a column maps to a few sets of the first-level cache and evicts itself.
@@ -31,6 +38,7 @@ class MergedAttention(keras.layers.Layer):
     def __init__(self, attention: SelfAttention) -> None:
         super().__init__(autocast=False, dtype=attention.dtype_policy, name=attention.name)
         self.num_heads = attention.num_heads
+        self.rotary_theta = attention.rotary_theta
         self.attention_output = attention.attention_output
         self.projections = self._merge_projections(attention)
         self.built = True
@@ -40,21 +48,30 @@ class MergedAttention(keras.layers.Layer):
         width, _, size = attention.query.kernel_shape
         parts = [part.get_weights() for part in (attention.query, attention.key, attention.value)]
         if _is_aliased(3 * width):
-            parts.append([np.zeros((width, 1, size), np.float32), np.zeros((1, size), np.float32)])
-        kernels, biases = zip(*parts, strict=True)
+            parts.append([np.zeros((width, 1, size), np.float32), np.zeros((1, size), np.float32)][: len(parts[0])])
+        kernels, *biases = zip(*parts, strict=True)
         kernel = np.concatenate(kernels, axis=1)
-        merged = HeadProjection(kernel.shape, 1, dtype=self.dtype_policy, name="projections")
+        merged = HeadProjection(
+            kernel.shape, 1, use_bias=attention.use_bias, dtype=self.dtype_policy, name="projections"
+        )
         merged.build((None, width))
-        merged.set_weights([kernel, np.concatenate(biases)])
+        merged.set_weights([kernel, *map(np.concatenate, biases)])
         return merged
 
-    def call(self, hidden, attention_mask, training=None):
+    def call(self, hidden, attention_mask, position_ids=None, training=None):
         """Returns the attention output."""
         if training:
             raise ValueError("a layer arranged for inference cannot be trained. Received: training=True")
         rows, length = rows_of(hidden)
         _, heads, size = self.projections.kernel_shape
         projected = ops.reshape(self.projections(rows), (-1, length, heads, size))
+        if self.rotary_theta is not None:
+            if position_ids is None:
+                position_ids = ops.expand_dims(ops.arange(length, dtype="int32"), 0)
+            turned = 2 * self.num_heads
+            angles = rotary_angles(position_ids, size, self.rotary_theta)
+            parts = [rotated(projected[:, :, :turned], angles), projected[:, :, turned:]]
+            projected = ops.concatenate(parts, axis=2)
         # With the heads as first axis, splitting them does not copy.
         parts = ops.split(ops.transpose(projected, (2, 0, 1, 3)), range(self.num_heads, heads, self.num_heads))
         query, key, value = parts[:3]
@@ -64,7 +81,7 @@ class MergedAttention(keras.layers.Layer):
         context = ops.reshape(ops.transpose(context, (1, 2, 0, 3)), (-1, hidden.shape[-1]))
         return ops.reshape(self.attention_output(context), (-1, length, hidden.shape[-1]))
 
-    def compute_output_shape(self, hidden_shape, attention_mask_shape=None):
+    def compute_output_shape(self, hidden_shape, attention_mask_shape=None, position_ids_shape=None):
         """Returns (B, S, H)."""
         return hidden_shape
 
@@ -90,10 +107,11 @@ def arrange_for_inference(model: keras.Model) -> None:
     """
     for layer in _transformer_layers(model):
         _replace(layer, "attention", MergedAttention(layer.attention))
-        if layer.activation == "gelu_approximate":
+        if layer.activation == "gelu_approximate" and not layer.gates:
             layer.inner.activation = fused_gelu_approximate
         width, inner = layer.inner.kernel.shape
-        if _is_aliased(inner):
+        # A wider kernel would move the gates away from the middle.
+        if _is_aliased(inner) and not layer.gates:
             _replace(layer, "inner", _widen(layer.inner, width, inner + _SPARE_UNITS))
             _replace(layer, "outer", _widen(layer.outer, inner + _SPARE_UNITS, width))
 
@@ -133,7 +151,9 @@ def _is_aliased(units: int) -> bool:
 
 def _widen(dense: keras.layers.Dense, inputs: int, units: int) -> keras.layers.Dense:
     """Returns a copy of `dense` with more inputs or units; the additional weights are zero."""
-    wider = keras.layers.Dense(units, activation=dense.activation, dtype=dense.dtype_policy, name=dense.name)
+    wider = keras.layers.Dense(
+        units, activation=dense.activation, use_bias=dense.use_bias, dtype=dense.dtype_policy, name=dense.name
+    )
     wider.build((None, inputs))
     wider.set_weights(
         [

@@ -65,10 +65,15 @@ class LowRankKernel(keras.layers.Layer):
             shape=(rank, outputs), initializer=b_initializer, name="lora_kernel_b", **options
         )
         self._tracker.lock()
-        self.kernel.trainable = self.bias.trainable = False
+        for variable in self._own_weights():
+            variable.trainable = False
         self.lora_enabled = True
         self.lora_rank = rank
         self.lora_alpha = rank if lora_alpha is None else lora_alpha
+
+    def _own_weights(self) -> list[Any]:
+        """Returns the kernel, and the bias if there is one."""
+        return [variable for variable in (self.kernel, self.bias) if variable is not None]
 
     def low_rank_products(self, rows):
         """Returns the rows (T, W) times `alpha / R * a b`: (T, U)."""
@@ -93,13 +98,14 @@ class LowRankKernel(keras.layers.Layer):
         if not self.lora_enabled:
             super().save_own_variables(store)
             return
-        store["0"], store["1"] = ops.convert_to_numpy(self.merged_kernel()), self.bias
+        for number, value in enumerate([ops.convert_to_numpy(self.merged_kernel()), *self._own_weights()[1:]]):
+            store[str(number)] = value
 
     def load_own_variables(self, store) -> None:
         """Loads kernel and bias, and sets `b` to zero."""
         if not self.lora_enabled:
             super().load_own_variables(store)
             return
-        self.kernel.assign(store["0"])
-        self.bias.assign(store["1"])
+        for number, variable in enumerate(self._own_weights()):
+            variable.assign(store[str(number)])
         self.lora_kernel_b.assign(ops.zeros_like(self.lora_kernel_b))

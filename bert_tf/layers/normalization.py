@@ -20,7 +20,8 @@ class LayerNormalization(keras.layers.LayerNormalization):
     for the backward pass in the compute dtype, which halves their memory in bfloat16; the statistics remain float32.
 
     Args:
-        **kwargs: arguments of `keras.layers.LayerNormalization`; the axis must be the last one.
+        **kwargs: arguments of `keras.layers.LayerNormalization`, such as `center=False` for no beta; the axis must be
+            the last one.
 
     Example:
         >>> outputs = bert_tf.layers.LayerNormalization(epsilon=1e-12)(np.array([[1.0, 3.0]], "float32"))
@@ -33,9 +34,9 @@ class LayerNormalization(keras.layers.LayerNormalization):
     def call(self, inputs):
         """Returns the normalized inputs, in the compute dtype."""
         stored = "float32" if self.stores_float32 else self.compute_dtype
-        outputs = normalized(self.epsilon, stored)(
-            ops.cast(inputs, stored), ops.cast(self.gamma, "float32"), ops.cast(self.beta, "float32")
-        )
+        gamma = ops.cast(self.gamma, "float32")
+        beta = ops.cast(self.beta, "float32") if self.center else ops.zeros_like(gamma)
+        outputs = normalized(self.epsilon, stored)(ops.cast(inputs, stored), gamma, beta)
         return ops.cast(outputs, self.compute_dtype)
 
 

@@ -30,6 +30,8 @@ class MaskedLMHead(ConfiguredLayer):
         activation: one of `bert_tf.config.model.ACTIVATIONS`, usually the encoder's.
         layer_norm_epsilon: added to the variance, usually the encoder's.
         initializer_range: standard deviation of the truncated normal initializer.
+        use_bias: whether the dense layer has a bias. The output has one in any case.
+        normalization_bias: whether the normalization has a bias, beta.
         **kwargs: arguments of `keras.layers.Layer`.
 
     Call arguments:
@@ -55,21 +57,28 @@ class MaskedLMHead(ConfiguredLayer):
         activation: str = "gelu_approximate",
         layer_norm_epsilon: float = 1e-12,
         initializer_range: float = 0.02,
+        use_bias: bool = True,
+        normalization_bias: bool = True,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
         self.token_embedding = token_embedding
+        self.use_bias = use_bias
+        self.normalization_bias = normalization_bias
         self.activation = activation
         self.layer_norm_epsilon = layer_norm_epsilon
         self.initializer_range = initializer_range
         self.dense = keras.layers.Dense(
             token_embedding.output_dim,
             activation=activation_function(activation),
+            use_bias=use_bias,
             kernel_initializer=keras.initializers.TruncatedNormal(stddev=initializer_range),
             dtype=self.dtype_policy,
             name="dense",
         )
-        self.layer_norm = LayerNormalization(epsilon=layer_norm_epsilon, dtype=self.dtype_policy, name="layer_norm")
+        self.layer_norm = LayerNormalization(
+            epsilon=layer_norm_epsilon, center=normalization_bias, dtype=self.dtype_policy, name="layer_norm"
+        )
 
     def build(self, sequence_output_shape, mask_positions_shape):
         """Creates the transform's weights and the output bias."""

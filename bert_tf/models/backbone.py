@@ -15,10 +15,14 @@ from bert_tf.config import BertConfig, ConfigError, from_dict, to_dict
 from bert_tf.data.schema import EXAMPLE_IDS, FIRST_POSITIONS, PADDING_MASK, POSITION_IDS, SEGMENT_IDS, TOKEN_IDS
 from bert_tf.layers.attention_mask import AttentionMask
 from bert_tf.layers.embeddings import BertEmbeddings
+from bert_tf.layers.normalization import LayerNormalization
 from bert_tf.layers.positions import RowsAt
 from bert_tf.layers.transformer import AttentionWeights, TransformerLayer
 from bert_tf.models.base import PresetModel
 from bert_tf.models.kinds import register_model
+
+# Names of layers that not all bodies have.
+_LOCAL, _FINAL = "local_attention_mask", "final_layer_norm"
 
 
 @register_model(signatures="bert_tf.export.kinds.encoder:EncoderSignatures", convertible=True)
@@ -64,7 +68,7 @@ class BertBackbone(PresetModel):
             key: keras.Input(shape=(None,), dtype="int32", name=key) for key in (TOKEN_IDS, SEGMENT_IDS, PADDING_MASK)
         }
         layers = _layers(config, policy)
-        outputs = _encode(layers, inputs)
+        outputs = _encode(config, layers, inputs)
         hidden = list(outputs.values())[-1]
         pooled = {"pooled_output": layers["pooler"](hidden[:, 0])} if config.pooler else {}
         super().__init__(inputs=inputs, outputs={"sequence_output": hidden} | pooled, name=name, **kwargs)
@@ -115,11 +119,11 @@ class BertBackbone(PresetModel):
             positions (fourth axis). The weights of a position sum to 1; weights of padding, and of later positions in
             left-to-right models, are 0.
         """
-        mask = self._encoder_layers["attention_mask"](self.input[PADDING_MASK])
-        names = list(self._layer_outputs)
+        layers, names = self._encoder_layers, list(self._layer_outputs)
+        masks = {name: layers[name](self.input[PADDING_MASK]) for name in ("attention_mask", _LOCAL) if name in layers}
         weights = {
-            name: AttentionWeights(self._encoder_layers[name], name=f"{name}_weights")(
-                self._layer_outputs[before], mask
+            name: AttentionWeights(layers[name], name=f"{name}_weights")(
+                self._layer_outputs[before], masks[_mask_of(self.config, name)]
             )
             for before, name in itertools.pairwise(names)
         }
@@ -135,7 +139,7 @@ class BertBackbone(PresetModel):
         """
         names = (*self.input, EXAMPLE_IDS, POSITION_IDS, FIRST_POSITIONS)
         inputs = {key: keras.Input(shape=(None,), dtype="int32", name=key) for key in names}
-        hidden = list(_encode(self._encoder_layers, inputs).values())[-1]
+        hidden = list(_encode(self.config, self._encoder_layers, inputs).values())[-1]
         outputs = {"sequence_output": hidden}
         if self.config.pooler:
             firsts = RowsAt(dtype=self.dtype_policy, name="firsts")(hidden, inputs[FIRST_POSITIONS])
@@ -159,12 +163,22 @@ class BertBackbone(PresetModel):
 
 def _layers(config: BertConfig, policy: keras.DTypePolicy) -> dict[str, keras.layers.Layer]:
     """Creates all layers; returns them by name, in order."""
-    transformer = [
-        _transformer_layer(config, policy, name=f"layer_{number}") for number in range(1, config.num_layers + 1)
-    ]
-    mask = AttentionMask(config.attention == "left_to_right", dtype=policy, name="attention_mask")
+    transformer = [_transformer_layer(config, policy, number) for number in range(1, config.num_layers + 1)]
+    causal = config.attention == "left_to_right"
+    masks = [AttentionMask(causal, dtype=policy, name="attention_mask")]
+    if config.global_attention_every > 1:
+        masks.append(AttentionMask(causal, config.local_attention // 2, dtype=policy, name=_LOCAL))
+    norm = LayerNormalization(
+        epsilon=config.layer_norm_epsilon, center=config.normalization_bias, dtype=policy, name=_FINAL
+    )
+    last = [norm] if config.final_norm else []
     pooler = [_pooler(config, policy)] if config.pooler else []
-    return {layer.name: layer for layer in (_embeddings(config, policy), mask, *transformer, *pooler)}
+    return {layer.name: layer for layer in (_embeddings(config, policy), *masks, *transformer, *last, *pooler)}
+
+
+def _mask_of(config: BertConfig, layer: str) -> str:
+    """Returns the name of the attention mask of a layer."""
+    return "attention_mask" if config.sees_all(int(layer.removeprefix("layer_"))) else _LOCAL
 
 
 def _pooler(config: BertConfig, policy: keras.DTypePolicy) -> keras.layers.Dense:
@@ -177,14 +191,28 @@ def _pooler(config: BertConfig, policy: keras.DTypePolicy) -> keras.layers.Dense
     )
 
 
-def _encode(layers: Mapping[str, keras.layers.Layer], inputs: Mapping[str, Any]) -> dict[str, keras.KerasTensor]:
-    """Applies the layers to symbolic inputs; returns the (B, S, H) outputs of `embeddings`, `layer_1` to `layer_L`."""
-    mask = layers["attention_mask"](inputs[PADDING_MASK], inputs.get(EXAMPLE_IDS))
+def _encode(
+    config: BertConfig, layers: Mapping[str, keras.layers.Layer], inputs: Mapping[str, Any]
+) -> dict[str, keras.KerasTensor]:
+    """Applies the layers to symbolic inputs; returns the (B, S, H) outputs of `embeddings`, `layer_1` to `layer_L`.
+
+    The output of the last layer is normalized if the encoder has a final normalization.
+    """
+    masks = {
+        name: layers[name](inputs[PADDING_MASK], inputs.get(EXAMPLE_IDS))
+        for name in ("attention_mask", _LOCAL)
+        if name in layers
+    }
     hidden = layers["embeddings"](inputs[TOKEN_IDS], inputs[SEGMENT_IDS], inputs.get(POSITION_IDS))
     outputs = {"embeddings": hidden}
+    positions = (
+        {"position_ids": inputs[POSITION_IDS]} if POSITION_IDS in inputs and config.positions == "rotary" else {}
+    )
     for name, layer in layers.items():
         if name.startswith("layer_"):
-            outputs[name] = hidden = layer(hidden, mask)
+            outputs[name] = hidden = layer(hidden, masks[_mask_of(config, name)], **positions)
+    if _FINAL in layers:
+        outputs[f"layer_{config.num_layers}"] = layers[_FINAL](hidden)
     return outputs
 
 
@@ -197,12 +225,16 @@ def _embeddings(config: BertConfig, policy: keras.DTypePolicy) -> BertEmbeddings
         dropout=config.dropout,
         layer_norm_epsilon=config.layer_norm_epsilon,
         initializer_range=config.initializer_range,
+        learned_positions=config.positions == "learned",
+        normalizes=config.embedding_norm,
+        normalization_bias=config.normalization_bias,
         dtype=policy,
         name="embeddings",
     )
 
 
-def _transformer_layer(config: BertConfig, policy: keras.DTypePolicy, name: str) -> TransformerLayer:
+def _transformer_layer(config: BertConfig, policy: keras.DTypePolicy, number: int) -> TransformerLayer:
+    theta = config.rotary_theta if config.sees_all(number) else config.local_rotary_theta
     return TransformerLayer(
         num_heads=config.num_heads,
         intermediate_dim=config.intermediate_dim,
@@ -211,6 +243,12 @@ def _transformer_layer(config: BertConfig, policy: keras.DTypePolicy, name: str)
         activation=config.activation,
         layer_norm_epsilon=config.layer_norm_epsilon,
         initializer_range=config.initializer_range,
+        normalization_order=config.normalization_order,
+        normalizes_attention=number > 1 or not config.skips_first_norm,
+        feed_forward=config.feed_forward,
+        use_bias=config.biases,
+        normalization_bias=config.normalization_bias,
+        rotary_theta=theta if config.positions == "rotary" else None,
         dtype=policy,
-        name=name,
+        name=f"layer_{number}",
     )

@@ -9,6 +9,8 @@ from typing import Any, Self
 import keras
 
 from bert_tf.config import ConfigError
+from bert_tf.layers.activations import activation_function
+from bert_tf.layers.normalization import LayerNormalization
 from bert_tf.models import presets
 from bert_tf.text.vocabulary import Vocabulary
 
@@ -116,18 +118,25 @@ def check_dropout(rate: float) -> None:
         raise ConfigError(f"`dropout` must be in [0, 1). Received: {rate}")
 
 
-def pooled(outputs: Mapping[str, Any]) -> Any:
-    """Returns the pooled output. Raises ConfigError for an encoder without pooler."""
-    if "pooled_output" not in outputs:
+def pooled(backbone: Any, outputs: Mapping[str, Any]) -> Any:
+    """Returns the pooled output; without it the output of the first token for the body `modern`, whose heads transform it.
+
+    Raises ConfigError for an encoder of another body without pooler.
+    """
+    if "pooled_output" in outputs:
+        return outputs["pooled_output"]
+    if backbone.config.heads_need_pooler:
         raise ConfigError("a text-level model needs an encoder with `pooler` = True. Received: False")
-    return outputs["pooled_output"]
+    return outputs["sequence_output"][:, 0]
 
 
 def logits(backbone: Any, features: Any, units: int, dropout: float) -> Any:
-    """Applies dropout and a dense layer to `features`.
+    """Applies dropout and a dense layer to `features`; for the body `modern`, a transform before them.
+
+    The transform of ModernBERT's heads is a dense layer, the encoder's activation and a normalization.
 
     Args:
-        backbone: encoder that provides the dtype policy of the dropout and the initializer range.
+        backbone: encoder that provides the dtype policy, the initializer range and the body.
         features: symbolic features.
         units: number of logits.
         dropout: dropout rate.
@@ -139,10 +148,25 @@ def logits(backbone: Any, features: Any, units: int, dropout: float) -> Any:
         ConfigError: for a dropout rate outside [0, 1).
     """
     check_dropout(dropout)
+    config, policy = backbone.config, backbone.dtype_policy
+    kernel = keras.initializers.TruncatedNormal(stddev=config.initializer_range)
+    if not config.heads_need_pooler:
+        transform = keras.layers.Dense(
+            config.hidden_dim,
+            activation=activation_function(config.activation),
+            use_bias=config.biases,
+            kernel_initializer=kernel,
+            dtype=policy,
+            name="head_dense",
+        )
+        norm = LayerNormalization(
+            epsilon=config.layer_norm_epsilon, center=config.normalization_bias, dtype=policy, name="head_layer_norm"
+        )
+        features = norm(transform(features))
     features = keras.layers.Dropout(dropout, dtype=backbone.dtype_policy, name="head_dropout")(features)
     dense = keras.layers.Dense(
         units,
-        kernel_initializer=keras.initializers.TruncatedNormal(stddev=backbone.config.initializer_range),
+        kernel_initializer=kernel,
         dtype="float32",
         name="logits",
     )

@@ -58,7 +58,7 @@ class BertMultipleChoice(TextTaskModel):
         inputs = {key: keras.Input(shape=(None, None), dtype="int32", name=key) for key in backbone.input}
         fold = FoldChoices(name="fold_choices")
         encoded = backbone({key: fold(tensor) for key, tensor in inputs.items()})
-        scores = logits(backbone, pooled(encoded), 1, dropout)
+        scores = logits(backbone, pooled(backbone, encoded), 1, dropout)
         outputs = UnfoldChoices(name="unfold_choices")(scores, next(iter(inputs.values())))
         super().__init__(backbone, inputs, outputs, {"dropout": dropout}, name, **kwargs)
 

@@ -96,6 +96,8 @@ def masked_lm_head(backbone: BertBackbone) -> MaskedLMHead:
         activation=activation,
         layer_norm_epsilon=epsilon,
         initializer_range=config.initializer_range,
+        use_bias=config.biases,
+        normalization_bias=config.normalization_bias,
         dtype=backbone.dtype_policy,
         name=MLM_LOGITS,
     )

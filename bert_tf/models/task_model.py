@@ -124,7 +124,7 @@ class TextTaskModel(TaskModel):
         """Returns a model with a new head on the encoder of a preset, with or without pooler as the head needs it."""
         encoder = presets.encoder_of(preset.model)
         arguments = cls._adapted(preset.config.attention, arguments)
-        pooler = cls._needs_pooler(arguments)
+        pooler = cls._needs_pooler(arguments) and encoder.config.heads_need_pooler
         if encoder.config.pooler != pooler:
             if pooler:
                 logger.warning("the preset's encoder has no pooler: the pooler starts with random weights")

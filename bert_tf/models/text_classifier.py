@@ -115,6 +115,6 @@ def _features(backbone: Encoder, pooling: str) -> Any:
         raise ConfigError(f"`pooling` must be one of {', '.join(POOLINGS)}. Received: {pooling!r}")
     encoded = backbone(backbone.input)
     if pooling == "first":
-        return pooled(encoded)
+        return pooled(backbone, encoded)
     layer = TokenPooling(pooling, dtype=backbone.dtype_policy, name="token_pooling")
     return layer(encoded["sequence_output"], backbone.input[PADDING_MASK])

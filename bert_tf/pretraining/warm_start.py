@@ -17,8 +17,9 @@ from bert_tf.models.weights import copy_weights
 
 logger = logging.getLogger(__name__)
 
-# Fields that may differ from the preset's: positions are repeated or cut, a pooler is added or omitted.
-_FREE = ("dropout", "attention_dropout", "max_sequence_length", "pooler")
+# Fields that may differ from the preset's: positions are repeated or cut, or rotary ones get another base for longer
+# inputs; a pooler is added or omitted.
+_FREE = ("dropout", "attention_dropout", "max_sequence_length", "pooler", "rotary_theta", "local_rotary_theta")
 _POSITIONS = "embeddings/position_embedding"
 
 

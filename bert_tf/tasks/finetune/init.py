@@ -79,7 +79,7 @@ def builder(task: Task, source: Preset, start: FinetuneInit) -> Callable[[], ker
     """Returns a function that builds the task's model on a copy of the encoder, with its pooler and frozen layers."""
     encoder = encoder_of(source.model)
     # With a BiLSTM, its final states replace the pooler's output.
-    pooler = task.needs_pooler and start.bilstm_dim is None and not start.features
+    pooler = task.needs_pooler and source.config.heads_need_pooler and start.bilstm_dim is None and not start.features
     if pooler and not source.config.pooler:
         logger.warning("the preset's encoder has no pooler: the task's pooler starts with random weights")
 

@@ -16,7 +16,8 @@ _SIDE, _REPETITIONS = 2048, 5
 def forward_flops(config: BertConfig, length: float, predictions: float) -> float:
     """Returns the operations of all matrix products in a forward pass over one sequence, padding included."""
     hidden, inner = config.hidden_dim, config.intermediate_dim
-    layer = length * (4 * hidden * hidden + 2 * hidden * inner) + 2 * length * length * hidden
+    products = 3 if config.feed_forward == "gated" else 2
+    layer = length * (4 * hidden * hidden + products * hidden * inner) + 2 * length * length * hidden
     masked_lm = predictions * hidden * (hidden + config.vocabulary_size)
     next_sentence = hidden * hidden + 2 * hidden if config.pooler else 0
     return 2 * (config.num_layers * layer + masked_lm + next_sentence)
