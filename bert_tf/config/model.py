@@ -64,6 +64,9 @@ BODIES: dict[str, dict[str, Any]] = {
     },
 }
 
+# Fields of a body that BERT has with any value, or does not use.
+_UNUSED_BY_BERT = ("activation", "layer_norm_epsilon", "local_attention", "rotary_theta", "local_rotary_theta")
+
 # Field names of the original bert_config.json, whose "gelu" is the tanh approximation.
 _ORIGINAL_NAMES = {
     "vocab_size": "vocabulary_size",
@@ -266,11 +269,17 @@ class BertConfig:
         return (layer - 1) % self.global_attention_every == 0
 
     @property
-    def is_plain(self) -> bool:
-        """True for the encoder of the original BERT, up to sizes, activation and epsilon."""
-        names = set(BODIES["bert"]) - {"activation", "layer_norm_epsilon", "rotary_theta", "local_rotary_theta"}
-        own = {name: getattr(self, name) for name in names if name != "local_attention"}
-        return self.num_segments > 0 and all(value == BODIES["bert"][name] for name, value in own.items())
+    def most_segments(self) -> int:
+        """Number of segments that an input may have; encoders without segment embeddings take pairs of texts too."""
+        return self.num_segments or 2
+
+    @property
+    def differences_from_bert(self) -> str:
+        """Options of the encoder that BERT's body does not have, such as `positions` = rotary; empty for none."""
+        values = {name: value for name, value in BODIES["bert"].items() if name not in _UNUSED_BY_BERT}
+        own = [f"`{name}` = {getattr(self, name)}" for name, value in values.items() if getattr(self, name) != value]
+        own += [] if self.num_segments else ["`num_segments` = 0"]
+        return ", ".join(own if self.body == "bert" else [f"`body` = {self.body}", *own])
 
     @property
     def objective(self) -> str:

@@ -119,7 +119,7 @@ def check_dropout(rate: float) -> None:
 
 
 def pooled(backbone: Any, outputs: Mapping[str, Any]) -> Any:
-    """Returns the pooled output; without it the output of the first token for the body `modern`, whose heads transform it.
+    """Returns the pooled output, or without one the first output token of the body `modern`, whose heads transform it.
 
     Raises ConfigError for an encoder of another body without pooler.
     """

@@ -89,6 +89,8 @@ def only_ours(header: PresetHeader) -> str:
     """Returns a description of the part of a preset that no other format supports; "" if absent."""
     if not MODEL_KINDS[header.kind].convertible:
         return f"a {header.kind}"
+    if differences := header.config.differences_from_bert:
+        return f"an encoder with {differences}"
     pooling = header.arguments.get("pooling", "first")
     if pooling != "first":
         return f"a classifier with `pooling` = {pooling!r}"

@@ -194,7 +194,7 @@ class Signatures(ABC):
         return checked_ids(
             *ids,
             vocabulary_size=config.vocabulary_size,
-            num_segments=config.num_segments,
+            num_segments=config.most_segments,
             max_sequence_length=self.max_sequence_length,
         )
 

@@ -52,7 +52,7 @@ def attention_view(preset: str | Path, texts: Sequence[str], length: int | None 
     length = min(DEFAULT_LENGTH, positions) if length is None else length
     if length > positions:
         raise ValueError(f"`max_seq_length` must not exceed the model's {positions} positions. Received: {length}")
-    if len(texts) > loaded.config.num_segments:
+    if len(texts) > loaded.config.most_segments:
         raise ValueError(f"the model accepts at most {loaded.config.num_segments} text. Received: {len(texts)}")
     tokenizer = BertTokenizer(loaded.vocabulary, loaded.lowercase)
     segments = [tf.RaggedTensor.from_row_splits(*tokenizer.tokenize([text])) for text in texts]

@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 
 from bert_tf.models import BertBackbone, BertPretrainer, BertTextClassifier
-from tests.support.models.reference_bert import TINY, random_inputs, randomize, reference_forward
+from tests.support.models.reference_bert import BODIES, TINY, random_inputs, randomize, reference_forward
 
 ENCODER_INPUTS = ("token_ids", "segment_ids", "padding_mask")
 
 
 def build(seed=0, **fields):
-    config = dataclasses.replace(TINY, **fields)
+    config = TINY.with_changes(**fields)
     model = BertPretrainer(BertBackbone(config))
     randomize(model, seed)
     return model, config
@@ -27,7 +27,18 @@ def encode(model, inputs):
 @pytest.mark.parametrize("attention", ["bidirectional", "left_to_right"])
 @pytest.mark.parametrize("activation", ["gelu_approximate", "gelu", "relu", "tanh"])
 def test_forward_equals_numpy(activation, attention):
-    model, config = build(activation=activation, attention=attention)
+    assert_equals_numpy(*build(activation=activation, attention=attention))
+
+
+@pytest.mark.parametrize("attention", ["bidirectional", "left_to_right"])
+@pytest.mark.parametrize("body", BODIES)
+def test_forward_of_bodies_equals_numpy(body, attention):
+    model, config = build(**BODIES[body], attention=attention)
+    assert model.backbone.count_params() == config.num_parameters
+    assert_equals_numpy(model, config)
+
+
+def assert_equals_numpy(model, config):
     inputs = random_inputs()
     expected = reference_forward(model, config, inputs)
     tokens = inputs["padding_mask"] == 1
