@@ -50,11 +50,13 @@ def randomize(model, seed=0):
         weight.assign(center + 0.3 * rng.normal(size=weight.shape))
 
 
-def reference_forward(model, config, inputs):
+def reference_forward(model, config, inputs, attentions=None):
     """Returns every output of the pretrainer `model`, computed from its weights in float64.
 
-    Keys: `embeddings`, `layer_1`..., `sequence_output`, `pooled_output`, `mlm_logits`, `nsp_logits`.
+    Keys: `embeddings`, `layer_1`..., `sequence_output`, `pooled_output`, `mlm_logits`, `nsp_logits`. The attention
+    weights of each layer are added to the dictionary `attentions`.
     """
+    attentions = {} if attentions is None else attentions
     weights = {weight.path: np.asarray(weight.value, dtype=np.float64) for weight in model.weights}
     tokens, segments = inputs["token_ids"], inputs["segment_ids"]
     length = tokens.shape[1]
@@ -71,7 +73,7 @@ def reference_forward(model, config, inputs):
         allowed &= np.tril(np.ones((length, length), dtype=bool))
     outputs = {"embeddings": hidden}
     for number in range(1, config.num_layers + 1):
-        hidden = _layer(hidden, allowed, weights, number, config)
+        hidden, attentions[f"layer_{number}"] = _layer(hidden, allowed, weights, number, config)
         if number == config.num_layers and config.final_norm:
             hidden = _normalize(hidden, weights, "final_layer_norm", config)
         outputs[f"layer_{number}"] = hidden
@@ -110,7 +112,8 @@ def _layer(hidden, allowed, weights, number, config):
     # Finite, because a window at padding may hold no token.
     scores = np.where(allowed[:, None], scores, -1e9)
     scores = np.exp(scores - scores.max(axis=-1, keepdims=True))
-    context = np.einsum("bnqk,bnkd->bnqd", scores / scores.sum(axis=-1, keepdims=True), value)
+    attention = scores / scores.sum(axis=-1, keepdims=True)
+    context = np.einsum("bnqk,bnkd->bnqd", attention, value)
     output = f"{name}/self_attention_layer/attention_output"
     attended = np.einsum("bnqd,ndh->bqh", context, weights[f"{output}/kernel"])
     hidden = hidden + attended + weights.get(f"{output}/bias", 0.0)
@@ -125,7 +128,7 @@ def _layer(hidden, allowed, weights, number, config):
     else:
         wide = activation(wide)
     hidden = hidden + _dense(wide, weights, f"{name}/feedforward_output_dense")
-    return hidden if is_pre else _normalize(hidden, weights, f"{name}/feedforward_layer_norm", config)
+    return hidden if is_pre else _normalize(hidden, weights, f"{name}/feedforward_layer_norm", config), attention
 
 
 def _rotated(heads, theta):

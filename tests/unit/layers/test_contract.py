@@ -240,6 +240,68 @@ CONTRACTS = {
     ),
 }
 
+# ModernBERT's encoder without segments and pooler, whose heads begin with a dense layer and a normalization without
+# biases. Weights: a table; a layer of 4 projections, 2 dense, 2 normalizations, of which the first layer has one; the
+# normalizations of the embeddings and of the output.
+MODERN = CONFIG.with_changes(body="modern", num_segments=0, pooler=False, intermediate_dim=12, local_attention=4)
+MODERN_LAYER = (8, 4 * H * H + 3 * H * 12 + 2 * H)
+MODERN_BODY = (2 + 2 * MODERN_LAYER[0] - 1 + 1, V * H + H + 2 * MODERN_LAYER[1] - H + H)
+MODERN_HEAD = (2, H * H + H)
+
+
+def modern(dtype, **fields):
+    return BertBackbone(replace(MODERN, **fields), dtype=dtype)
+
+
+BODIES = {
+    "TransformerLayer": Contract(
+        lambda dtype: TransformerLayer(
+            2, 12, dropout=0.2, dtype=dtype, normalization_order="pre", feed_forward="gated", use_bias=False,
+            normalization_bias=False, rotary_theta=100.0,
+        ),
+        inputs=SEQUENCE | ADDED,
+        output_shape=(B, S, H),
+        weights=MODERN_LAYER,
+    ),
+    "BertBackbone": Contract(
+        modern,
+        inputs=ENCODER,
+        output_shape={"sequence_output": (B, S, H)},
+        weights=MODERN_BODY,
+        output_dtypes=("bfloat16",),
+    ),
+    "BertPretrainer": Contract(
+        lambda dtype: BertPretrainer(modern(dtype, num_segments=2, pooler=True)),
+        inputs=ENCODER | POSITIONS,
+        output_shape={"mlm_logits": (B, P, V), "nsp_logits": (B, 2)},
+        weights=(
+            MODERN_BODY[0] + 1 + 2 + MODERN_HEAD[0] + 1 + 2,
+            MODERN_BODY[1] + 2 * H + H * H + H + MODERN_HEAD[1] + V + 2 * H + 2,
+        ),
+        output_dtypes=("float32", "float32"),
+    ),
+    "BertTextClassifier": Contract(
+        lambda dtype: BertTextClassifier(modern(dtype), num_classes=5, dropout=0.2),
+        inputs=ENCODER,
+        output_shape=(B, 5),
+        weights=(MODERN_BODY[0] + MODERN_HEAD[0] + 2, MODERN_BODY[1] + MODERN_HEAD[1] + 5 * H + 5),
+        output_dtypes=("float32",),
+    ),
+    "BertTokenClassifier": Contract(
+        lambda dtype: BertTokenClassifier(modern(dtype), num_classes=5, dropout=0.2),
+        inputs=ENCODER,
+        output_shape=(B, S, 5),
+        weights=(MODERN_BODY[0] + MODERN_HEAD[0] + 2, MODERN_BODY[1] + MODERN_HEAD[1] + 5 * H + 5),
+        output_dtypes=("float32",),
+    ),
+    "BertMultipleChoice": Contract(
+        lambda dtype: BertMultipleChoice(modern(dtype), dropout=0.2),
+        inputs={name: np.stack([ids, ids[:, ::-1]], axis=1) for name, ids in ENCODER.items()},
+        output_shape=(B, 2),
+        weights=(MODERN_BODY[0] + MODERN_HEAD[0] + 2, MODERN_BODY[1] + MODERN_HEAD[1] + H + 1),
+        output_dtypes=("float32",),
+    ),
+}  # fmt: skip
 
 # Writing a model takes seconds.
 WRITING = ("keras_file", "saved_model")
@@ -251,6 +313,13 @@ CASES = [pytest.param(check, marks=pytest.mark.integration) if check in WRITING 
 def test_contract(name, check, tmp_path):
     keras.utils.set_random_seed(0)
     run_layer_contract(CONTRACTS[name], check, tmp_path)
+
+
+@pytest.mark.parametrize("check", CASES)
+@pytest.mark.parametrize("name", BODIES)
+def test_contract_of_other_bodies(name, check, tmp_path):
+    keras.utils.set_random_seed(0)
+    run_layer_contract(BODIES[name], check, tmp_path)
 
 
 @pytest.mark.parametrize("package", [bert_tf.layers, bert_tf.models])

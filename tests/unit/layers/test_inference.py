@@ -8,6 +8,7 @@ import keras
 import numpy as np
 import pytest
 
+from bert_tf.config import BertConfig
 from bert_tf.layers import inference
 from bert_tf.layers.activations import gelu_approximate
 from bert_tf.layers.inference import (
@@ -17,7 +18,8 @@ from bert_tf.layers.inference import (
     quantize_weights,
 )
 from bert_tf.layers.transformer import SelfAttention
-from bert_tf.models import BertBackbone, BertTextClassifier
+from bert_tf.models import BertBackbone, BertPretrainer, BertTextClassifier
+from tests.support.models.reference_bert import BODIES
 
 RNG = np.random.default_rng(0)
 INPUTS = {
@@ -56,6 +58,18 @@ def test_arrangement_keeps_outputs_and_merges_kernels(architecture, merged, inne
     width, heads = architecture["hidden_dim"], architecture["num_heads"]
     assert kernels(model) == {merged, (heads, width // heads, width), (width, inner), (inner, width)}
     assert len(model.weights) == 5 + 2 * 12
+
+
+@pytest.mark.parametrize("architecture", [SMALL, ALIASED], ids=["small", "aliased"])
+@pytest.mark.parametrize("body", ["modern", "rotary", "pre", "gated", "no_biases", "local_rotary"])
+def test_arrangement_keeps_outputs_of_bodies(architecture, body):
+    config = BertConfig(**architecture).with_changes(**BODIES[body], intermediate_dim=architecture["intermediate_dim"])
+    model = random_weights(BertPretrainer(BertBackbone(config)))
+    inputs = INPUTS | {"mask_positions": np.array([[1], [2], [0]])}
+    expected = model(inputs)
+    arrange_for_inference(model)
+    for name, value in model(inputs).items():
+        np.testing.assert_allclose(value, expected[name], rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.parametrize("length", [2, 5])

@@ -8,6 +8,7 @@ import tensorflow as tf
 from bert_tf.config import BertConfig
 from bert_tf.data.input.packing import pack_batch
 from bert_tf.models import BertBackbone, BertPretrainer
+from tests.support.models.reference_bert import BODIES
 
 B, S, P, V = 9, 20, 4, 50
 LENGTHS = np.array([20, 3, 7, 11, 5, 19, 8, 2, 12])
@@ -30,13 +31,13 @@ def a_batch(seed: int = 0):
     return inputs, targets, {"mlm_logits": predicted.astype(np.float32), "nsp_logits": np.ones(B, np.float32)}
 
 
-def a_model(attention: str) -> BertPretrainer:
+def a_model(attention: str, **fields) -> BertPretrainer:
     keras.utils.set_random_seed(1)
     config = BertConfig(
         vocabulary_size=V, hidden_dim=16, num_layers=2, num_heads=2, intermediate_dim=24, max_sequence_length=S,
         dropout=0.0, initializer_range=0.3, attention=attention,
     )  # fmt: skip
-    return BertPretrainer(BertBackbone(config))
+    return BertPretrainer(BertBackbone(config.with_changes(**fields)))
 
 
 def loss_and_gradients(model, weights_of, batch):
@@ -52,8 +53,9 @@ def loss_and_gradients(model, weights_of, batch):
 
 
 @pytest.mark.parametrize("attention", ["bidirectional", "left_to_right"])
-def test_packed_batch_has_the_same_loss_and_gradients(attention):
-    model, batch = a_model(attention), a_batch()
+@pytest.mark.parametrize("body", ["bert", "modern", "local_rotary"])
+def test_packed_batch_has_the_same_loss_and_gradients(attention, body):
+    model, batch = a_model(attention, **BODIES.get(body, {})), a_batch()
     packed = pack_batch(*batch)
     assert len(packed[0]["token_ids"]) == 5  # 87 tokens, of rows of 20
     loss, gradients = loss_and_gradients(model, model, batch)
@@ -65,8 +67,9 @@ def test_packed_batch_has_the_same_loss_and_gradients(attention):
         np.testing.assert_allclose(received, expected, atol=1e-6 * norm, err_msg=variable.path)
 
 
-def test_examples_of_a_packed_row_are_independent():
-    model, (inputs, targets, weights) = a_model("bidirectional").packed(), a_batch()
+@pytest.mark.parametrize("body", ["bert", "modern", "local_rotary"])
+def test_examples_of_a_packed_row_are_independent(body):
+    model, (inputs, targets, weights) = a_model("bidirectional", **BODIES.get(body, {})).packed(), a_batch()
     packed, _, packed_weights = pack_batch(inputs, targets, weights)
     others = packed_weights["nsp_logits"] * (np.arange(8) > 0) > 0
     before = model.predict(packed, verbose=0)
