@@ -62,6 +62,7 @@ class Checkpoint:
         vocabulary: vocabulary of the length of the token embedding, padding included.
         dtype: dtype of most tensors, one of `DTYPES`.
         labels: class names of the task in the order of their ids.
+        pooling: pooling of a text classifier, `first` or `mean`.
         left_out: names of the parts of the source that a model does not hold, such as optimizer slots.
         info: further metadata of the source, which a preset keeps.
     """
@@ -77,6 +78,7 @@ class Checkpoint:
     labels: tuple[str, ...] | None = None
     step: int | None = None
     classifier_dropout: float | None = None
+    pooling: str = "first"
     left_out: tuple[str, ...] = ()
     info: Mapping[str, Any] = field(default_factory=dict)
 

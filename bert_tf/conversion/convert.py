@@ -77,6 +77,7 @@ def convert(
     if target.exists() and (not target.is_dir() or any(target.iterdir())):
         raise ConversionError(f"{target}: must be missing or an empty directory.")
     checkpoint = read_checkpoint(source, source_form, options)
+    _check_body(checkpoint, target_form)
     _check_head(checkpoint, target_form)
     back = Options(lowercase=checkpoint.lowercase, padded_vocabulary=True)
     result: dict[str, Any] = {}
@@ -95,6 +96,15 @@ def convert(
 
     replace_directory(target, write)
     return Conversion(checkpoint, read_checkpoint(target, target_form, back), result["parity"])
+
+
+def _check_body(checkpoint: Checkpoint, target_form: str) -> None:
+    differences = checkpoint.config.differences_from_bert
+    if differences and target_form not in ("preset", "huggingface"):
+        raise ConversionError(
+            f"{checkpoint.path}: {target_form} holds BERT's own encoder only. Received: an encoder with {differences}. "
+            "Encoders of the body `modern` can be converted to huggingface."
+        )
 
 
 def _check_head(checkpoint: Checkpoint, target_form: str) -> None:

@@ -58,41 +58,56 @@ def expected_shapes(config: BertConfig, heads: Heads) -> dict[str, tuple[int, ..
     if config.pooler:
         shapes.update(_dense("bert/pooler/dense", hidden, hidden))
     if heads.masked_lm:
-        shapes.update(_dense("cls/predictions/transform/dense", hidden, hidden))
-        shapes.update(_normalization("cls/predictions/transform/LayerNorm", hidden))
+        shapes.update(_transform("cls/predictions/transform/", config))
         shapes[MLM_BIAS] = (config.vocabulary_size,)
     if heads.next_sentence:
         shapes.update(_outputs("cls/seq_relationship/", 2, hidden))
     if heads.task:
+        if not config.heads_need_pooler:
+            shapes.update(_transform("cls/head/", config))
         shapes.update(_outputs(TASK_PREFIXES[heads.task], heads.num_labels or FIXED_OUTPUTS[heads.task], hidden))
     return shapes
 
 
 def _encoder(config: BertConfig) -> Iterator[tuple[str, tuple[int, ...]]]:
     hidden, inner = config.hidden_dim, config.intermediate_dim
+    gates = 2 if config.feed_forward == "gated" else 1
     yield WORD_EMBEDDINGS, (config.vocabulary_size, hidden)
-    yield "bert/embeddings/token_type_embeddings", (config.num_segments, hidden)
-    yield "bert/embeddings/position_embeddings", (config.max_sequence_length, hidden)
-    yield from _normalization("bert/embeddings/LayerNorm", hidden)
+    if config.num_segments:
+        yield "bert/embeddings/token_type_embeddings", (config.num_segments, hidden)
+    if config.positions == "learned":
+        yield "bert/embeddings/position_embeddings", (config.max_sequence_length, hidden)
+    if config.embedding_norm:
+        yield from _normalization("bert/embeddings/LayerNorm", config)
     for number in range(config.num_layers):
         layer = f"bert/encoder/layer_{number}"
         for name in ("query", "key", "value"):
-            yield from _dense(f"{layer}/attention/self/{name}", hidden, hidden)
-        yield from _dense(f"{layer}/attention/output/dense", hidden, hidden)
-        yield from _normalization(f"{layer}/attention/output/LayerNorm", hidden)
-        yield from _dense(f"{layer}/intermediate/dense", hidden, inner)
-        yield from _dense(f"{layer}/output/dense", inner, hidden)
-        yield from _normalization(f"{layer}/output/LayerNorm", hidden)
+            yield from _dense(f"{layer}/attention/self/{name}", hidden, hidden, config.biases)
+        yield from _dense(f"{layer}/attention/output/dense", hidden, hidden, config.biases)
+        if number or not config.skips_first_norm:
+            yield from _normalization(f"{layer}/attention/output/LayerNorm", config)
+        yield from _dense(f"{layer}/intermediate/dense", hidden, inner * gates, config.biases)
+        yield from _dense(f"{layer}/output/dense", inner, hidden, config.biases)
+        yield from _normalization(f"{layer}/output/LayerNorm", config)
+    if config.final_norm:
+        yield from _normalization("bert/encoder/LayerNorm", config)
 
 
-def _dense(name: str, inputs: int, outputs: int) -> Iterator[tuple[str, tuple[int, ...]]]:
+def _transform(prefix: str, config: BertConfig) -> Iterator[tuple[str, tuple[int, ...]]]:
+    yield from _dense(f"{prefix}dense", config.hidden_dim, config.hidden_dim, config.biases)
+    yield from _normalization(f"{prefix}LayerNorm", config)
+
+
+def _dense(name: str, inputs: int, outputs: int, has_bias: bool = True) -> Iterator[tuple[str, tuple[int, ...]]]:
     yield f"{name}/kernel", (inputs, outputs)
-    yield f"{name}/bias", (outputs,)
+    if has_bias:
+        yield f"{name}/bias", (outputs,)
 
 
-def _normalization(name: str, width: int) -> Iterator[tuple[str, tuple[int, ...]]]:
-    yield f"{name}/gamma", (width,)
-    yield f"{name}/beta", (width,)
+def _normalization(name: str, config: BertConfig) -> Iterator[tuple[str, tuple[int, ...]]]:
+    yield f"{name}/gamma", (config.hidden_dim,)
+    if config.normalization_bias:
+        yield f"{name}/beta", (config.hidden_dim,)
 
 
 def _outputs(prefix: str, outputs: int, hidden: int) -> Iterator[tuple[str, tuple[int, ...]]]:

@@ -344,7 +344,7 @@ class TransformerLayer(ConfiguredLayer):
             hidden = self.attention_norm(hidden)
         rows, length = rows_of(hidden)
         inner = self.inner(self.feedforward_norm(rows) if is_pre else rows)
-        if self.gates:
+        if self.gate_activation is not None:
             values, gates = ops.split(inner, 2, axis=-1)
             inner = self.gate_activation(values) * gates
         rows = rows + self.feedforward_dropout(self.outer(inner), training=training)

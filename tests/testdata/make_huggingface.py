@@ -1,8 +1,9 @@
 """Creates tests/testdata/huggingface_*: small random checkpoints by transformers, with its outputs.
 
-Runs where torch and transformers are installed (made with torch 2.15 and transformers 5.23):
+Runs where torch and transformers are installed (made with torch 2.15 and transformers 5.23, those of ModernBERT with
+transformers 5.24). Without names it makes all of them:
 
-    python tests/testdata/make_huggingface.py
+    python tests/testdata/make_huggingface.py [NAME ...]
 """
 
 from __future__ import annotations
@@ -46,13 +47,48 @@ MODELS: dict[str, tuple[str, dict[str, Any]]] = {
     "token_classification": ("BertForTokenClassification", {"num_labels": 5, "attention_probs_dropout_prob": 0.0}),
     "question_answering": ("BertForQuestionAnswering", {"max_position_embeddings": 33}),
     "multiple_choice": ("BertForMultipleChoice", {"num_attention_heads": 4, "hidden_act": "gelu_pytorch_tanh"}),
+    # Longer than its window; the first, third and fifth layer see all tokens.
+    "modern_masked_lm": (
+        "ModernBertForMaskedLM",
+        {
+            "num_hidden_layers": 5,
+            "global_attn_every_n_layers": 2,
+            "max_position_embeddings": 300,
+            "local_attention": 64,
+        },
+    ),
+    "modern_backbone": ("ModernBertModel", {"attention_dropout": 0.1}),
+    "modern_sequence_classification": (
+        "ModernBertForSequenceClassification",
+        {"id2label": {0: "bad", 1: "fair", 2: "good"}, "classifier_pooling": "mean", "classifier_dropout": 0.3},
+    ),
+    "modern_token_classification": ("ModernBertForTokenClassification", {"num_labels": 5}),
+    "modern_question_answering": ("ModernBertForQuestionAnswering", {"local_attention": 10}),
+    "modern_multiple_choice": (
+        "ModernBertForMultipleChoice",
+        {
+            "norm_bias": True,
+            "mlp_bias": True,
+            "attention_bias": True,
+            "classifier_bias": True,
+            "local_rope_theta": 500.0,
+        },
+    ),
 }
+MODERN_SHAPE = {"num_hidden_layers": 4, "local_attention": 8, "pad_token_id": 0, "bos_token_id": 2, "eos_token_id": 3,
+                "cls_token_id": 2, "sep_token_id": 3}  # fmt: skip
 
 
 def main() -> None:
     for number, (name, (kind, fields)) in enumerate(MODELS.items()):
+        if sys.argv[1:] and name not in sys.argv[1:]:
+            continue
         torch.manual_seed(number)
-        model = getattr(transformers, kind)(transformers.BertConfig(**(SHAPE | fields))).eval()
+        if kind.startswith("Modern"):
+            config = transformers.ModernBertConfig(**(SHAPE | MODERN_SHAPE | fields))
+        else:
+            config = transformers.BertConfig(**(SHAPE | fields))
+        model = getattr(transformers, kind)(config).eval()
         for parameter in model.parameters():
             # Biases and scales of a new model are 0 and 1, which would hide errors.
             parameter.data.add_(torch.randn_like(parameter) * 0.1)
@@ -65,7 +101,7 @@ def main() -> None:
 
 def save(name: str, model: Any, directory: Path) -> None:
     tokens, settings = TOKENS, {"do_lower_case": True, "tokenizer_class": "BertTokenizer"}
-    if name == "sequence_classification":
+    if name.endswith("sequence_classification"):
         model.to(torch.bfloat16).save_pretrained(directory, max_shard_size=4000)
     elif name == "token_classification":
         tokens, settings = CASED, {"do_lower_case": False, "tokenizer_class": "BertTokenizer"}
@@ -112,7 +148,7 @@ def answer(model: Any, directory: Path) -> None:
     spec.loader.exec_module(module)
     config = SimpleNamespace(
         max_sequence_length=model.config.max_position_embeddings,
-        num_segments=model.config.type_vocab_size,
+        num_segments=getattr(model.config, "type_vocab_size", 0),
         vocabulary_size=model.config.vocab_size,
     )
     inputs = directory / "inputs.npz"

@@ -37,7 +37,10 @@ TABLE = NameTable(
         "bert/encoder/layer_{i}/intermediate/dense": "layer_{next}/feedforward_intermediate_dense",
         "bert/encoder/layer_{i}/output/dense": "layer_{next}/feedforward_output_dense",
         "bert/encoder/layer_{i}/output/LayerNorm": "layer_{next}/feedforward_layer_norm",
+        "bert/encoder/LayerNorm": "final_layer_norm",
         "bert/pooler/dense": "pooler",
+        "cls/head/dense": "head_dense",
+        "cls/head/LayerNorm": "head_layer_norm",
         MLM_BIAS: "mlm_logits/output_bias",
         "cls/predictions/transform/dense": "mlm_logits/dense",
         "cls/predictions/transform/LayerNorm": "mlm_logits/layer_norm",
@@ -81,6 +84,7 @@ def read(path: Path, options: Options) -> Checkpoint:
         labels=tuple(task["labels"]) if task and task.get("labels") else None,
         step=info.get("step", origin.get("step")),
         classifier_dropout=header.arguments.get("dropout"),
+        pooling=header.arguments.get("pooling", "first"),
         info=origin.get("info", {}),
     )
 
@@ -89,10 +93,9 @@ def only_ours(header: PresetHeader) -> str:
     """Returns a description of the part of a preset that no other format supports; "" if absent."""
     if not MODEL_KINDS[header.kind].convertible:
         return f"a {header.kind}"
-    if differences := header.config.differences_from_bert:
-        return f"an encoder with {differences}"
     pooling = header.arguments.get("pooling", "first")
-    if pooling != "first":
+    allowed = ("first",) if header.config.heads_need_pooler else ("first", "mean")
+    if pooling not in allowed:
         return f"a classifier with `pooling` = {pooling!r}"
     return "a BiLSTM between the encoder and its head" if "bilstm_dim" in header.arguments else ""
 
@@ -147,7 +150,8 @@ def _serialized_model(checkpoint: Checkpoint) -> dict[str, Any]:
     if heads.task:
         kind = next(kind for kind in MODEL_KINDS.values() if kind.head and kind.head.name == heads.task)
         dropout = 0.1 if checkpoint.classifier_dropout is None else checkpoint.classifier_dropout
-        values = {"num_classes": heads.num_labels or 0, "dropout": dropout}
+        values: dict[str, Any] = {"num_classes": heads.num_labels or 0, "dropout": dropout}
+        values |= {} if checkpoint.pooling == "first" else {"pooling": checkpoint.pooling}
         arguments = {name: value for name, value in values.items() if name in kind.arguments}
         return serialized(kind.model.__name__, {"backbone": backbone, **arguments})
     if heads.names():

@@ -18,8 +18,10 @@ from bert_tf.conversion import Options, read_checkpoint
 from bert_tf.conversion.checkpoint import Checkpoint
 from tests.support.paths import TESTDATA
 
-KINDS = ("pretraining", "masked_lm", "backbone", "sequence_classification", "token_classification",
-         "question_answering", "multiple_choice")  # fmt: skip
+BERT_KINDS = ("pretraining", "masked_lm", "backbone", "sequence_classification", "token_classification",
+              "question_answering", "multiple_choice")  # fmt: skip
+MODERN_KINDS = tuple(f"modern_{kind}" for kind in BERT_KINDS if kind != "pretraining")
+KINDS = BERT_KINDS + MODERN_KINDS
 MAGIC, VERSION = 0x1950A86A20F9469CFC6C, 1001
 
 

@@ -17,6 +17,7 @@ import numpy as np
 from bert_tf.config import save_json
 from bert_tf.conversion.checkpoint import DTYPES, Checkpoint, Options, fitted, without_padding
 from bert_tf.conversion.formats.huggingface import config as configs
+from bert_tf.conversion.formats.huggingface import modernbert
 from bert_tf.conversion.formats.huggingface import names as layout
 from bert_tf.conversion.formats.huggingface.tokenizer import read_tokenizer, write_tokenizer
 from bert_tf.conversion.formats.huggingface.weights import NAMES, OTHER_NAMES, read_weights, write_shards
@@ -40,11 +41,19 @@ def read(path: Path, options: Options) -> Checkpoint:
         raise ConversionError(f"{path}: must be a directory with config.json. Received: no such file")
     config = configs.read_config(file)
     name = configs.architecture(config, file)
-    # Only the weights show whether there is a pooler. `common_names` uses the configuration for the table of positions.
-    weights, left_out = layout.common_names(read_weights(path), configs.encoder_config(config, file, pooler=True), path)
-    heads, names = _heads(weights, left_out, name, config, path)
-    architecture = configs.encoder_config(config, file, layout.POOLER in weights)
-    tensors = layout.TABLE.read(weights, architecture, heads, path)
+    table, pooling = layout.TABLE, "first"
+    if configs.is_modern(config):
+        table, architecture = modernbert.TABLE, modernbert.encoder_config(config, file)
+        weights, left_out = modernbert.common_names(read_weights(path), path)
+        heads, names = _labelled(modernbert.heads_of(weights, name, path), config, file)
+        pooling = _pooling(config, heads, file)
+    else:
+        # Only the weights show whether there is a pooler. `common_names` uses the configuration for the positions.
+        with_pooler = configs.encoder_config(config, file, pooler=True)
+        weights, left_out = layout.common_names(read_weights(path), with_pooler, path)
+        heads, names = _heads(weights, left_out, name, config, path)
+        architecture = configs.encoder_config(config, file, layout.POOLER in weights)
+    tensors = table.read(weights, architecture, heads, path)
     tokenizer = read_tokenizer(path, config.get("tokenizer_class"), options.vocabulary_path)
     vocabulary, lowercase = tokenizer.vocabulary, tokenizer.lowercase
     if vocabulary is not None:
@@ -68,6 +77,7 @@ def read(path: Path, options: Options) -> Checkpoint:
         dtype=dtypes.pop() if len(dtypes) == 1 else "float32",
         labels=names,
         classifier_dropout=(architecture.dropout if rate is None else rate) if heads.task in _DROPPING else None,
+        pooling=pooling,
         left_out=left_out,
         info={configs.INFO_KEY: {"config": configs.kept(config)} | tokenizer.info()},
     )
@@ -109,25 +119,48 @@ def _heads(
             f"{path / configs.CONFIG_NAME}: `tie_word_embeddings` must be true without a tensor "
             f"`cls.predictions.decoder.weight`. Received: False"
         )
+    return _labelled(heads, config, path / configs.CONFIG_NAME)
+
+
+def _labelled(heads: Heads, config: Mapping[str, Any], file: Path) -> tuple[Heads, tuple[str, ...] | None]:
+    """Returns the heads with the number of classes, and their names."""
     if heads.task not in ("sequence_classification", "token_classification"):
         return heads, None
-    number, names = configs.labels(config, path / configs.CONFIG_NAME)
+    number, names = configs.labels(config, file)
     if heads.task == "sequence_classification":
-        configs.check_problem(config, number, path / configs.CONFIG_NAME)
+        configs.check_problem(config, number, file)
     return Heads(task=heads.task, num_labels=number), names
 
 
+def _pooling(config: Mapping[str, Any], heads: Heads, file: Path) -> str:
+    """Returns the pooling of a text classifier of ModernBERT."""
+    value = config.get("classifier_pooling", "cls")
+    allowed = {"sequence_classification": ("cls", "mean"), "multiple_choice": ("cls",)}.get(heads.task or "")
+    if allowed is None:
+        return "first"
+    if value not in allowed:
+        raise ConversionError(f"{file}: `classifier_pooling` must be {' or '.join(allowed)}. Received: {value!r}")
+    return modernbert.POOLINGS[value]
+
+
 def _write_weights(checkpoint: Checkpoint, heads: Heads, dtype: str, directory: Path, limit: int) -> None:
-    prefix = "bert." if heads.names() else ""
     numbers = np.dtype(_NUMBERS[dtype])
-    originals, sizes = {}, {}
-    for ours, shape in expected_shapes(checkpoint.config, heads).items():
-        name = (prefix if ours.startswith("bert/") else "") + layout.TABLE.name(ours)
-        originals[name] = ours
-        sizes[name] = int(np.prod(shape)) * numbers.itemsize
+    shapes = expected_shapes(checkpoint.config, heads)
+    table = modernbert.TABLE if checkpoint.config.differences_from_bert else layout.TABLE
+    named = {ours: table.name(ours) for ours in shapes}
+    if table is modernbert.TABLE:
+        originals = dict(modernbert.written_names(named))
+        if not heads.names():
+            originals = {name.removeprefix("model."): parts for name, parts in originals.items()}
+    else:
+        prefix = "bert." if heads.names() else ""
+        originals = {(prefix if ours.startswith("bert/") else "") + name: (ours,) for ours, name in named.items()}
+    sizes = {
+        name: sum(int(np.prod(shapes[part])) for part in parts) * numbers.itemsize for name, parts in originals.items()
+    }
 
     def array(name: str) -> np.ndarray:
-        values = layout.TABLE.array(originals[name], checkpoint)
+        values = np.concatenate([table.array(part, checkpoint) for part in originals[name]])
         with np.errstate(over="ignore"):
             cast = np.ascontiguousarray(values.astype(numbers))
         if not np.isfinite(cast.astype(np.float32)).all():

@@ -9,6 +9,7 @@ from typing import Any
 
 from bert_tf.config import BertConfig, from_dict
 from bert_tf.conversion.checkpoint import Checkpoint, conversion_errors, read_json
+from bert_tf.conversion.formats.huggingface import modernbert
 from bert_tf.conversion.formats.huggingface.names import CLASSES
 from bert_tf.conversion.tensors import ConversionError, Heads
 
@@ -82,20 +83,27 @@ _GENERATION = (
     "exponential_decay_length_penalty", "suppress_tokens", "begin_suppress_tokens", "epsilon_cutoff", "eta_cutoff",
 )  # fmt: skip
 _KNOWN = {*_FIELDS, *_FIXED, *_SAME_AS_HIDDEN_SIZE, *_NOT_KEPT, *_HARMLESS, *_GENERATION}
+_KNOWN_MODERN = {*modernbert.KNOWN, "problem_type", *_NOT_KEPT, *_HARMLESS, *_GENERATION}
+
+
+def is_modern(config: Mapping[str, Any]) -> bool:
+    """Returns True if a config.json is ModernBERT's."""
+    return config.get("model_type") == modernbert.MODEL_TYPE
 
 
 def read_config(path: Path) -> dict[str, Any]:
     """Returns the content of config.json. Raises ConversionError for another architecture, unknown key or value."""
     config = read_json(path)
     kind = config.get("model_type", "bert")
-    if kind != "bert":
-        raise ConversionError(f"{path}: `model_type` must be `bert`. Received: {kind!r}")
+    if kind not in ("bert", modernbert.MODEL_TYPE):
+        raise ConversionError(f"{path}: `model_type` must be `bert` or `{modernbert.MODEL_TYPE}`. Received: {kind!r}")
+    known, fixed = (_KNOWN_MODERN, modernbert.FIXED) if is_modern(config) else (_KNOWN, _FIXED)
     for key in config:
-        if key not in _KNOWN:
-            near = difflib.get_close_matches(key, _KNOWN, n=1)
+        if key not in known:
+            near = difflib.get_close_matches(key, known, n=1)
             hint = f" (did you mean `{near[0]}`?)" if near else ""
             raise ConversionError(f"{path}: unknown key `{key}`{hint}, which may change the computation.")
-    for key, allowed in _FIXED.items():
+    for key, allowed in fixed.items():
         if key in config and not any(type(config[key]) is type(value) and config[key] == value for value in allowed):
             values = " or ".join(repr(value) for value in allowed if value is not None) or "missing"
             raise ConversionError(f"{path}: `{key}` must be {values}. Received: {config[key]!r}")
@@ -122,8 +130,9 @@ def architecture(config: Mapping[str, Any], path: Path) -> str | None:
     names = config.get("architectures")
     if names is None or names == []:
         return None
-    if not isinstance(names, list) or len(names) != 1 or names[0] not in CLASSES:
-        raise ConversionError(f"{path}: `architectures` must be one of {', '.join(CLASSES)}. Received: {names!r}")
+    known = modernbert.CLASSES if is_modern(config) else CLASSES
+    if not isinstance(names, list) or len(names) != 1 or names[0] not in known:
+        raise ConversionError(f"{path}: `architectures` must be one of {', '.join(known)}. Received: {names!r}")
     name: str = names[0]
     return name
 
@@ -181,6 +190,8 @@ def check_problem(config: Mapping[str, Any], number: int, path: Path) -> None:
 
 def kept(config: Mapping[str, Any]) -> dict[str, Any]:
     """Returns the keys of config.json to write again, except those derived from the model."""
+    if is_modern(config):
+        return {key: value for key, value in config.items() if key in _HARMLESS}
     values = {key: value for key, value in config.items() if key not in _FIELDS and key not in _NOT_KEPT}
     return values | {key: config[key] for key in ("architectures", "hidden_act") if config.get(key)}
 
@@ -194,6 +205,10 @@ def padded_length(config: Mapping[str, Any], length: int) -> int:
 def written_config(checkpoint: Checkpoint, heads: Heads, dtype: str, pieces: int | None) -> dict[str, Any]:
     """Returns config.json for `pieces` in vocab.txt, if any. Raises ConversionError for left-to-right attention."""
     config = checkpoint.config
+    if config.differences_from_bert:
+        kept: dict[str, Any] = dict(checkpoint.info.get(INFO_KEY, {}).get("config", {}))
+        kept |= modernbert.written_config(checkpoint, heads) | {"torch_dtype": dtype}
+        return kept | _of_vocabulary(checkpoint, pieces) | _of_labels(checkpoint, heads)
     if config.attention != "bidirectional":
         raise ConversionError(
             f"{checkpoint.path}: Hugging Face BERT only supports `attention` = 'bidirectional'. "
@@ -215,13 +230,27 @@ def written_config(checkpoint: Checkpoint, heads: Heads, dtype: str, pieces: int
         values["attention_probs_dropout_prob"] = config.dropout
     rate = checkpoint.classifier_dropout
     values |= {"classifier_dropout": None if rate == config.dropout else rate, "torch_dtype": dtype}
-    if pieces is not None and pieces != config.vocabulary_size:
-        usual = (number for number in (8, 16, 32, 64, 128) if -(-pieces // number) * number == config.vocabulary_size)
-        values["pad_vocab_size_multiple_of"] = next(usual, config.vocabulary_size)
+    return before | values | _of_vocabulary(checkpoint, pieces) | _of_labels(checkpoint, heads)
+
+
+def _of_vocabulary(checkpoint: Checkpoint, pieces: int | None) -> dict[str, Any]:
+    """Returns the keys that describe the vocabulary of `pieces` in vocab.txt."""
+    values: dict[str, Any] = {}
+    rows = checkpoint.config.vocabulary_size
+    if pieces is not None and pieces != rows:
+        usual = (number for number in (8, 16, 32, 64, 128) if -(-pieces // number) * number == rows)
+        values["pad_vocab_size_multiple_of"] = next(usual, rows)
     if checkpoint.vocabulary is not None:
         values["pad_token_id"] = checkpoint.vocabulary.pad_id
-    if heads.task in ("sequence_classification", "token_classification"):
-        ordered = checkpoint.labels or tuple(f"LABEL_{number}" for number in range(heads.num_labels or 0))
-        values["id2label"] = {str(number): name for number, name in enumerate(ordered)}
-        values["label2id"] = {name: number for number, name in enumerate(ordered)}
-    return before | values
+    return values
+
+
+def _of_labels(checkpoint: Checkpoint, heads: Heads) -> dict[str, Any]:
+    """Returns the keys that name the classes of a task."""
+    if heads.task not in ("sequence_classification", "token_classification"):
+        return {}
+    ordered = checkpoint.labels or tuple(f"LABEL_{number}" for number in range(heads.num_labels or 0))
+    return {
+        "id2label": {str(number): name for number, name in enumerate(ordered)},
+        "label2id": {name: number for number, name in enumerate(ordered)},
+    }

@@ -16,19 +16,21 @@ import transformers
 
 # From the most heads to the fewest: heads beyond the class named in the configuration are compared too.
 PRETRAINED = ("BertForPreTraining", "BertForMaskedLM", "BertForNextSentencePrediction", "BertModel")
-TASKS = (
-    "BertForSequenceClassification",
-    "BertForTokenClassification",
-    "BertForQuestionAnswering",
-    "BertForMultipleChoice",
+PRETRAINED_MODERN = ("ModernBertForMaskedLM", "ModernBertModel")
+TASKS = tuple(
+    f"{kind}For{task}"
+    for kind in ("Bert", "ModernBert")
+    for task in ("SequenceClassification", "TokenClassification", "QuestionAnswering", "MultipleChoice")
 )
 
 
 def opened(path: Path) -> Any:
     """Returns the model that uses all weights of a directory; exits if a weight is missing."""
-    named = json.loads((path / "config.json").read_text(encoding="utf-8")).get("architectures") or []
+    config = json.loads((path / "config.json").read_text(encoding="utf-8"))
+    named = config.get("architectures") or []
+    pretrained = PRETRAINED_MODERN if config.get("model_type") == "modernbert" else PRETRAINED
     attempts: dict[str, Any] = {}
-    for name in named if named and named[0] in TASKS else (*PRETRAINED, *(() if named else TASKS)):
+    for name in named if named and named[0] in TASKS else (*pretrained, *(() if named else TASKS)):
         for options in ({}, {"add_pooling_layer": False}) if name == "BertModel" else ({},):
             model, loading = getattr(transformers, name).from_pretrained(
                 path, dtype=torch.float32, output_loading_info=True, **options
@@ -48,15 +50,17 @@ def outputs(model: Any, inputs: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
         "token_type_ids": torch.tensor(inputs["segment_ids"].astype(np.int64)),
         "attention_mask": torch.tensor(inputs["padding_mask"].astype(np.int64)),
     }
+    if type(model).__name__.startswith("ModernBert"):
+        del features["token_type_ids"]
     encoded = model.base_model(**features)
-    tensors = {"sequence_output": encoded.last_hidden_state, "pooled_output": encoded.pooler_output}
-    if type(model).__name__ == "BertForMultipleChoice":
+    tensors = {"sequence_output": encoded.last_hidden_state, "pooled_output": encoded.get("pooler_output")}
+    if type(model).__name__.endswith("ForMultipleChoice"):
         features = {name: tensor[:, None] for name, tensor in features.items()}
-    result = model(**features) if type(model).__name__ != "BertModel" else {}
+    result = model(**features) if model is not model.base_model else {}
     rows = torch.tensor(inputs["mask_positions"].astype(np.int64))
     if (scores := result.get("prediction_logits")) is not None:
         tensors |= {"mlm_logits": _at(scores, rows), "nsp_logits": result["seq_relationship_logits"]}
-    elif type(model).__name__ == "BertForMaskedLM":
+    elif type(model).__name__.endswith("ForMaskedLM"):
         tensors["mlm_logits"] = _at(result["logits"], rows)
     elif type(model).__name__ == "BertForNextSentencePrediction":
         tensors["nsp_logits"] = result["logits"]

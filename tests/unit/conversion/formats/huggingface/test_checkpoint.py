@@ -23,6 +23,7 @@ from bert_tf.text.tokenizer import BertTokenizer
 from bert_tf.text.vocabulary import load_vocabulary
 from tests.support.conversion.huggingface_samples import (
     KINDS,
+    MODERN_KINDS,
     change_json,
     copied,
     opened,
@@ -44,7 +45,10 @@ HEADS = {
     "question_answering": ["question_answering"],
     "multiple_choice": ["multiple_choice"],
 }
-DTYPES = {"sequence_classification": "bfloat16", "token_classification": "float16"}
+DTYPES = {
+    "sequence_classification": "bfloat16", "token_classification": "float16",
+    "modern_sequence_classification": "bfloat16",
+}  # fmt: skip
 PLAIN_TEXTS = ["a bc, abba!", "Ünïcode ab", "ab\tcd  x.", "", "ABC 中a"]
 
 
@@ -67,9 +71,11 @@ def outputs_of(kind: str) -> dict[str, np.ndarray]:
 def test_outputs_equal_those_of_transformers(kind: str) -> None:
     checkpoint = opened(recorded(kind))
     assert checkpoint.form == "huggingface"
-    assert checkpoint.heads.names() == HEADS[kind]
+    assert checkpoint.heads.names() == HEADS[kind.removeprefix("modern_")]
     assert checkpoint.dtype == DTYPES.get(kind, "float32")
-    assert checkpoint.config.pooler == (kind not in ("masked_lm", "token_classification", "question_answering"))
+    without = ("masked_lm", "token_classification", "question_answering", *MODERN_KINDS)
+    assert checkpoint.config.pooler == (kind not in without)
+    assert checkpoint.config.body == ("modern" if kind in MODERN_KINDS else "bert")
     assert checkpoint.lowercase is (kind != "token_classification")
     inputs = fixed_inputs(checkpoint.config)
     assert_as_recorded(reference_outputs(checkpoint, inputs), outputs_of(kind), inputs["padding_mask"] != 0)

@@ -24,8 +24,8 @@ def refused(directory: Path, reason: str, options: Options | None = None) -> Non
 @pytest.mark.parametrize(
     ("fields", "reason"),
     [
-        ({"model_type": "roberta"}, "`model_type` must be `bert`. Received: 'roberta'"),
-        ({"model_type": "modernbert"}, "`model_type` must be `bert`. Received: 'modernbert'"),
+        ({"model_type": "roberta"}, "`model_type` must be `bert` or `modernbert`. Received: 'roberta'"),
+        ({"model_type": "modernbert"}, "unknown key"),
         ({"position_embedding_type": "relative_key"}, "`position_embedding_type` must be 'absolute'"),
         ({"is_decoder": True}, "`is_decoder` must be False"),
         ({"add_cross_attention": True}, "`add_cross_attention` must be False"),
@@ -60,6 +60,61 @@ def test_configurations(fields: dict[str, Any], reason: str, tmp_path: Path) -> 
     directory = copied("pretraining", tmp_path)
     change_json(directory / "config.json", **fields)
     refused(directory, reason)
+
+
+_FULL, _LOCAL = "full_attention", "sliding_attention"
+
+
+@pytest.mark.parametrize(
+    ("fields", "reason"),
+    [
+        ({"rope_parameters": {_FULL: {"rope_type": "yarn", "factor": 2.0}}}, "`rope_type` = default, .*yarn"),
+        ({"rope_parameters": {_FULL: {"rope_theta": 1e4, "factor": 2.0}}}, "`rope_parameters` must have"),
+        (
+            {"layer_types": [_FULL, _LOCAL, _FULL, _LOCAL, _LOCAL]},
+            "`layer_types` must be full_attention in layers 0, n",
+        ),
+        (
+            {"layer_types": [_LOCAL, _FULL, _LOCAL, _FULL, _LOCAL]},
+            "`layer_types` must be full_attention in layers 0, n",
+        ),
+        ({"layer_types": [_FULL]}, "`layer_types` must name .* for each of 5 layers"),
+        ({"hidden_activation": "silu"}, "`hidden_activation` must be gelu. Received: 'silu'"),
+        ({"mlp_bias": True}, "`mlp_bias`, `attention_bias`, `classifier_bias` must be equal"),
+        ({"embedding_dropout": 0.3}, "`embedding_dropout` must equal `mlp_dropout`"),
+        ({"decoder_bias": False}, "`decoder_bias` must be True"),
+        ({"global_attn_every_n_layer": 2}, "unknown key `global_attn_every_n_layer`"),
+        ({"architectures": ["ModernBertForCausalLM"]}, "`architectures` must be one of ModernBertModel"),
+        ({"architectures": None}, "must name the class in `architectures`"),
+        ({"num_hidden_layers": 6, "layer_types": None}, "missing: bert/encoder/layer_5/attention/self/query/kernel"),
+    ],
+)
+def test_configurations_of_modernbert(fields: dict[str, Any], reason: str, tmp_path: Path) -> None:
+    directory = copied("modern_masked_lm", tmp_path)
+    change_json(directory / "config.json", **fields)
+    refused(directory, reason)
+
+
+def test_old_and_new_keys_of_modernbert_agree(tmp_path: Path) -> None:
+    """Releases of transformers before version 5 wrote no `layer_types` and `rope_parameters`."""
+    directory = copied("modern_multiple_choice", tmp_path)
+    expected = opened(directory).config
+    assert (expected.global_attention_every, expected.local_rotary_theta) == (3, 500.0)
+    path = directory / "config.json"
+    fields = json.loads(path.read_text())
+    for name in ("layer_types", "rope_parameters"):
+        fields.pop(name, None)
+    fields |= {"global_attn_every_n_layers": 3, "global_rope_theta": 160_000.0, "local_rope_theta": 500.0}
+    path.write_text(json.dumps(fields))
+    assert opened(directory).config == expected
+    change_json(path, local_rope_theta=None)
+    assert opened(directory).config.local_rotary_theta == 160_000.0
+
+
+def test_mean_pooling_of_choices_is_refused(tmp_path: Path) -> None:
+    directory = copied("modern_multiple_choice", tmp_path)
+    change_json(directory / "config.json", classifier_pooling="mean")
+    refused(directory, "`classifier_pooling` must be cls. Received: 'mean'")
 
 
 TEXTS, TOKENS, SPANS = "sequence_classification", "token_classification", "question_answering"
