@@ -23,7 +23,7 @@ from bert_tf.commands.inputs import check_data, check_preset, check_same_vocabul
 from bert_tf.commands.urls import text_or_url
 from bert_tf.config import BertConfig, ConfigError, RunConfig, TrainingConfig, with_overrides
 from bert_tf.config.training import STRATEGIES, check_objective
-from bert_tf.pretraining.recipes import EXPECTED_DATA, RECIPES, ExpectedData, recipe
+from bert_tf.pretraining.recipes import EXPECTED_DATA, RECIPES, ExpectedData, present_name, recipe
 from bert_tf.training.output import check_output
 
 logger = logging.getLogger(__name__)
@@ -36,7 +36,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--data", type=Path, required=True, help="output directory of `bert-tf data`, with one length or two"
     )
     parser.add_argument(
-        "--model", type=text_or_url, help="model size (tiny … large, L4_H256) or config.json; default: the recipe's"
+        "--model",
+        type=text_or_url,
+        help="model size (tiny … large, modern_tiny … modern_large, L4_H256) or config.json; default: the recipe's",
     )
     parser.add_argument(
         "--init",
@@ -53,7 +55,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="with the schedule `trapezoidal`: begin the decay after this step, instead of near the end of --steps",
     )
     parser.add_argument(
-        "--recipe", choices=RECIPES, default="default", help=f"recipe: {', '.join(RECIPES)}; default: default"
+        "--recipe",
+        type=present_name,
+        choices=RECIPES,
+        default="default",
+        help=f"recipe: {', '.join(RECIPES)}; default: default",
     )
     parser.add_argument(
         "--strategy",

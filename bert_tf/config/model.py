@@ -20,9 +20,21 @@ NAMED_SIZES: dict[str, tuple[int, int]] = {
     "base": (12, 768),
     "large": (24, 1024),
 }
-SIZES: dict[str, tuple[int, int]] = NAMED_SIZES | {
-    f"L{layers}_H{hidden}": (layers, hidden) for layers in (2, 4, 6, 8, 10, 12) for hidden in (128, 256, 512, 768)
+# With the body `modern`: BERT's small sizes, and the released ones of arXiv 2412.13663, table 4, with their fields.
+_RELEASED: dict[str, dict[str, Any]] = {
+    "modern_base": {"intermediate_dim": 1152, "num_segments": 0, "max_sequence_length": 8192},
+    "modern_large": {"intermediate_dim": 2624, "num_segments": 0, "max_sequence_length": 8192},
 }
+MODERN_SIZES: dict[str, tuple[int, int]] = {
+    **{f"modern_{name}": size for name, size in NAMED_SIZES.items() if name not in ("base", "large")},
+    "modern_base": (22, 768),
+    "modern_large": (28, 1024),
+}
+SIZES: dict[str, tuple[int, int]] = (
+    NAMED_SIZES
+    | MODERN_SIZES
+    | {f"L{layers}_H{hidden}": (layers, hidden) for layers in (2, 4, 6, 8, 10, 12) for hidden in (128, 256, 512, 768)}
+)
 # The largest published BERT has 48 layers and 3.9e9 parameters (arXiv 1909.08053). The limits are more than ten times
 # larger and reject damaged or malicious files before memory is allocated.
 MAX_LAYERS, MAX_PARAMETERS = 1000, 10**11
@@ -297,7 +309,7 @@ class BertConfig:
         """Builds the config of a named size.
 
         Args:
-            size: key of `SIZES` (`tiny` … `large`, `L4_H256`).
+            size: key of `SIZES` (`tiny` … `large`, `modern_tiny` … `modern_large`, `L4_H256`).
             **fields: values for other fields, for example `vocabulary_size`.
 
         Returns:
@@ -314,9 +326,14 @@ class BertConfig:
             "num_layers": layers,
             "hidden_dim": hidden,
             "num_heads": hidden // 64,
+            **({"body": "modern"} if size in MODERN_SIZES else {}),
+            **_RELEASED.get(size, {}),
         }
-        config = cls(**(shape | {"intermediate_dim": 4 * hidden} | fields))
-        return config if "intermediate_dim" in fields else replace(config, intermediate_dim=_default_width(config))
+        values = shape | fields
+        if "intermediate_dim" in values:
+            return cls(**values)
+        config = cls(**values, intermediate_dim=1)
+        return replace(config, intermediate_dim=_default_width(config))
 
     @classmethod
     def from_mapping(cls, mapping: Mapping[str, Any], source: str = "configuration") -> BertConfig:

@@ -147,6 +147,8 @@ def _model_facts(status: RunStatus) -> Iterator[str]:
     encoder, training = _mapping(status.settings.get("model")), _mapping(status.settings.get("training"))
     if "num_layers" in encoder and "hidden_dim" in encoder:
         yield f"{plural(encoder['num_layers'], 'layer')} of {encoder['hidden_dim']}"
+    if encoder.get("body", "bert") != "bert":
+        yield f"body {encoder['body']}"
     if "parameters" in status.model:
         yield plural(status.model["parameters"], "parameter")
     if "precision" in training:

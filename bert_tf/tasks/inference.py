@@ -69,7 +69,9 @@ def batches_by_length(
 
 def most_tokens(config: BertConfig, longest: int) -> int:
     """Returns the maximum tokens of a batch of rows of up to `longest` tokens, by a share of the free memory."""
-    # Float32: the widest layer twice, six of the hidden width, and the attention of a token to all others twice.
-    per_token = 4 * (2 * config.intermediate_dim + 6 * config.hidden_dim + 2 * config.num_heads * longest)
+    # Float32: the widest layer twice, with gates once more, six of the hidden width, and the attention of a token to
+    # all others twice.
+    widest = (3 if config.feed_forward == "gated" else 2) * config.intermediate_dim
+    per_token = 4 * (widest + 6 * config.hidden_dim + 2 * config.num_heads * longest)
     free = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     return int(np.clip(_SHARE_OF_MEMORY * free / per_token, _LEAST_TOKENS, _MOST_TOKENS))

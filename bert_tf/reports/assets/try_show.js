@@ -127,7 +127,7 @@ function facts(card, version, title) {
   add("Task", title, card.task ?? "");
   add("Version", String(version), card.exported ? `exported ${card.exported.slice(0, 16).replace("T", " ")} UTC` : "");
   add("Encoder", model.num_layers && `${counted(model.num_layers, "layer")} of ${model.hidden_dim}`,
-    [model.num_heads && counted(model.num_heads, "head"), card.parameters && counted(card.parameters, "parameter"),
+    [model.body !== "bert" && model.body && `body ${model.body}`, model.num_heads && counted(model.num_heads, "head"), card.parameters && counted(card.parameters, "parameter"),
       card.precision].filter(Boolean).join(", "));
   add("Text", card.lowercase === undefined ? "" : card.lowercase ? "uncased" : "cased",
     [training.languages?.map(languageName).join(", "),

@@ -90,7 +90,12 @@ def test_version_folder_has_all_files(kind: str, presets: dict[str, Path], expor
         name: served.get(name, "tensorflow/serving/predict") for name in signatures
     }
     further = {"pretrainer": {"embed", "layers"}, "backbone": {"layers"}, "entities": {"words"}}
-    further |= {"classifier": {"classify"}, "pair_classifier": {"classify"}, "regression": {"regress"}}
+    further |= {
+        "classifier": {"classify"},
+        "modern": {"classify"},
+        "pair_classifier": {"classify"},
+        "regression": {"regress"},
+    }
     assert set(signatures) == {"serving_default", "ids", "serve_examples"} | further.get(kind, set())
 
 

@@ -22,7 +22,9 @@ WORDS = ("the", "cat", "sat", "on", "a", "mat", "and", "dog", "ran", "to", "big"
 VOCABULARY = Vocabulary((*SPECIAL_TOKENS, *WORDS, "##s", "##ed", "[", "]", "mask", ".", ",", "e"))
 LABELS = ["animal", "mineral", "légume"]
 MAX_LENGTH = 24
-KINDS = ("classifier", "pair_classifier", "pretrainer", "backbone", "regression", "spans", "entities", "choices")
+KINDS = (
+    "classifier", "pair_classifier", "pretrainer", "backbone", "regression", "spans", "entities", "choices", "modern",
+)  # fmt: skip
 TAGS = ["O", "B-animal", "I-animal"]
 TASKS = {
     "classifier": {"task": "classify", "labels": LABELS, "text_columns": 1},
@@ -31,6 +33,8 @@ TASKS = {
     "spans": {"task": "squad2", "doc_stride": 6, "max_query_length": 8, "max_answer_length": 5, "n_best": 4},
     "entities": {"task": "ner", "labels": TAGS},
     "choices": {"task": "swag", "choices": 3},
+    # A classifier on the body `modern`, whose second layer sees a window.
+    "modern": {"task": "classify", "labels": LABELS, "text_columns": 1},
 }
 
 
@@ -60,5 +64,7 @@ def make_preset(kind: str, directory: Path) -> Path:
         max_sequence_length=MAX_LENGTH,
         initializer_range=0.5,
     )
+    if kind == "modern":
+        config = config.with_changes(body="modern", local_attention=6, num_segments=0, pooler=False)
     save_preset(make_model(kind, config), directory, VOCABULARY, True, TASKS.get(kind), {"steps": 7})
     return directory

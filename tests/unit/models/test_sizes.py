@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 
 from bert_tf.config import BertConfig
-from bert_tf.config.model import SIZES
+from bert_tf.config.model import MODERN_SIZES, SIZES
 from bert_tf.models import BertBackbone, BertPretrainer
+from bert_tf.training.logging.flops import forward_flops
 
 
 def encoder_shapes(config):
@@ -56,7 +57,24 @@ def test_models_have_the_published_shapes(size):
     assert len(model.weights) == len(encoder_shapes(config) + head_shapes(config))
 
 
-@pytest.mark.parametrize("size", sorted(SIZES))
+@pytest.mark.parametrize(("size", "millions"), [("modern_base", 149), ("modern_large", 395)])
+def test_published_millions_of_modernbert(size, millions):
+    """ArXiv 2412.13663, section 3.1; the released vocabulary has 50,368 pieces."""
+    config = BertConfig.from_size(size, vocabulary_size=50_368, pooler=False)
+    head = config.hidden_dim**2 + config.hidden_dim + config.vocabulary_size
+    assert round((config.num_parameters + head) / 1e6) == millions
+
+
+@pytest.mark.parametrize("size", [size for size in MODERN_SIZES if size not in ("modern_base", "modern_large")])
+def test_small_sizes_of_modernbert_cost_about_as_much_as_those_of_bert(size):
+    plain = BertConfig.from_size(size.removeprefix("modern_"))
+    config = BertConfig.from_size(size)
+    assert config == plain.with_changes(body="modern")
+    assert config.intermediate_dim % 64 == 0
+    assert forward_flops(config, 128, 20) == pytest.approx(forward_flops(plain, 128, 20), rel=0.06)
+
+
+@pytest.mark.parametrize("size", sorted(set(SIZES) - set(MODERN_SIZES)))
 def test_every_size_has_its_shapes_at_a_small_vocabulary(size):
     config = BertConfig.from_size(size)
     layers, hidden = SIZES[size]

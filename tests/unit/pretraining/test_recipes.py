@@ -22,7 +22,7 @@ from tests.support.paths import REPOSITORY
 from tests.support.training.data_directory import MODEL, write_small_data
 
 TEXT = (REPOSITORY / "docs" / "recipes.md").read_text(encoding="utf-8")
-LARGE_BATCHES = ("modern", "large_lamb", "large_lamb_512")
+LARGE_BATCHES = ("mosaic", "large_lamb", "large_lamb_512")
 # Eight A100 at 40 % of their bfloat16 peak; USD for a GPU hour.
 DEVICES, FLOPS, COST = 8, 0.4 * 312e12, 2
 
@@ -89,7 +89,7 @@ def test_the_times_of_the_document_are_computed_from_operations(name: str) -> No
 
 def test_data_of_another_kind_is_named(folder: Path) -> None:
     assert data_difference("laptop", folder / "data") is None
-    message = str(data_difference("modern", folder / "data"))
+    message = str(data_difference("mosaic", folder / "data"))
     assert "`bert-tf data --max_seq_length 128 --masked_lm_prob 0.3 --no_nsp`" in message
     assert message.endswith("Received: --max_seq_length 32")
 
@@ -98,5 +98,5 @@ def test_expected_data_describes_existing_data() -> None:
     short, long = (DataConfig(max_seq_length=length) for length in (128, 512))
     assert ExpectedData.of([short, long]) == EXPECTED_DATA["paper"] != ExpectedData.of([short])
     modern = replace(short, masked_lm_prob=0.3, max_predictions_per_seq=39, next_sentence=False)
-    assert ExpectedData.of([modern]) == EXPECTED_DATA["modern"]
-    assert ExpectedData.of([replace(modern, next_sentence=True)]) != EXPECTED_DATA["modern"]
+    assert ExpectedData.of([modern]) == EXPECTED_DATA["mosaic"]
+    assert ExpectedData.of([replace(modern, next_sentence=True)]) != EXPECTED_DATA["mosaic"]
