@@ -104,7 +104,8 @@ def stages_of(phases: Sequence[tuple[Path, Manifest]], training: TrainingConfig)
             first_of(begin + part * (steps - begin) / MASK_STAGES): value for part, value in parts
         }
     stages: list[Stage] = []
-    for first in sorted({*data, *sizes, *shares}):
+    # Without steps of decay, the share would change after the last step.
+    for first in sorted(batch for batch in {*data, *sizes, *shares} if batch < steps):
         (folder, manifest), size, share = (_at(first, values) for values in (data, sizes, shares))
         rows = 0
         if stages and stages[-1].data == folder:

@@ -89,9 +89,14 @@ def test_rows_are_counted_anew_for_the_longer_examples(tmp_path):
 @given(
     st.integers(1, 400), st.sampled_from(["1:1", "2:16", "3:40"]), st.sampled_from(["0.3:0.1", "0.1:0.3"]),
     st.sampled_from(["full", "bins"]), st.sampled_from(["linear", "trapezoidal"]), st.integers(1, 2),
+    st.sampled_from([-1, 0, 7, 1000]),
 )  # fmt: skip
-def test_stages_are_in_order_and_read_each_row_once(tmp_path_factory, steps, sizes, shares, padding, schedule, lengths):
-    training = TrainingConfig(steps=steps, batch_size=sizes, masked_lm_prob=shares, padding=padding, schedule=schedule)
+def test_stages_are_in_order_and_read_each_row_once(
+    tmp_path_factory, steps, sizes, shares, padding, schedule, lengths, decay
+):
+    training = TrainingConfig(
+        steps=steps, batch_size=sizes, masked_lm_prob=shares, padding=padding, schedule=schedule, decay_steps=decay
+    )
     stages = stages_of(phases(tmp_path_factory.getbasetemp(), lengths), training)
     assert stages[0].first == 0
     for one, other in pairwise(stages):
