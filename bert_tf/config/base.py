@@ -219,8 +219,11 @@ def _value_of(config: Any, path: list[str], text: str, source: str) -> Any:
         return _value_of(current, path[1:], text, source)
     if dataclasses.is_dataclass(current):
         raise ConfigError(f"{source}: `{name}` is a section. Set one of its fields instead.")
+    value = _parse(text)
+    if fields[name] is str and not isinstance(value, str):
+        value = text  # Such as `true`, a name and not a truth value.
     try:
-        return checked_value(_parse(text), fields[name], f"{source}: `{name}`")
+        return checked_value(value, fields[name], f"{source}: `{name}`")
     except ConfigError as error:
         raise ConfigError(f"{error}. The default is {current!r}.") from error
 

@@ -229,8 +229,8 @@ class BertConfig:
         """Returns a copy with other fields. With another body, fields that have the old body's value get the new one's.
 
         Args:
-            **changes: values by field. Without `intermediate_dim`, a width that is the default of the feed-forward
-                layer becomes that of the new one.
+            **changes: values by field. With another kind of feed-forward layer and without `intermediate_dim`, a width
+                of 4 H, or of a named size, becomes that of the new kind.
         """
         body = changes.get("body", self.body)
         values: dict[str, Any] = {}
@@ -238,7 +238,8 @@ class BertConfig:
             former = BODIES[self.body]
             values = {name: None for name in former if getattr(self, name) == former[name]}
         config = replace(self, **(values | changes))
-        if "intermediate_dim" not in changes and self.intermediate_dim == _default_width(self):
+        changed = config.feed_forward != self.feed_forward and "intermediate_dim" not in changes
+        if changed and self.intermediate_dim == _default_width(self):
             config = replace(config, intermediate_dim=_default_width(config))
         return config
 

@@ -220,7 +220,11 @@ class TrainingConfig:
                 "`training.batch_size` must be at least 1, or `first:last` with 1 <= first <= last. "
                 f"Received: {self.batch_size!r}"
             )
-        if not (max(shares) <= 1 and (min(shares) > 0 or (isinstance(self.masked_lm_prob, float) and max(shares) < 0))):
+        if not (
+            all(map(math.isfinite, shares))
+            and max(shares) <= 1
+            and (min(shares) > 0 or (isinstance(self.masked_lm_prob, float) and max(shares) < 0))
+        ):
             raise ConfigError(
                 "`training.masked_lm_prob` must be in (0, 1], or `first:last` with two such numbers; a negative number "
                 f"uses the data's. Received: {self.masked_lm_prob!r}"
@@ -291,15 +295,19 @@ class TrainingConfig:
 
         Raises ConfigError if the schedule has no constant part, or `step` is before the end of the warm-up.
         """
-        decay, warmup = self.resolved_decay(self.steps), self.resolved_warmup(self.steps)
         if not self.is_extendable:
             raise ConfigError(
                 "`--decay_from` needs `training.schedule` = trapezoidal. "
                 f"Received: {self.schedule}. Set training.schedule=trapezoidal."
             )
-        if step < warmup:
-            raise ConfigError(f"`--decay_from` must be at least the warm-up, {warmup} steps. Received: {step}")
-        return replace(self, steps=step + decay, decay_steps=decay)
+        decay = self.resolved_decay(self.steps)
+        config = replace(self, steps=max(1, step + decay), decay_steps=decay)
+        if step < (warmup := config.resolved_warmup(config.steps)):
+            raise ConfigError(
+                f"`--decay_from` must be at least the warm-up, {warmup} steps. Received: {step}. Choose a later step, "
+                "or a shorter `training.warmup_steps`."
+            )
+        return config
 
     @property
     def is_extendable(self) -> bool:

@@ -100,11 +100,14 @@ def convert(
 
 def _check_body(checkpoint: Checkpoint, target_form: str) -> None:
     differences = checkpoint.config.differences_from_bert
-    if differences and target_form not in ("preset", "huggingface"):
-        raise ConversionError(
-            f"{checkpoint.path}: {target_form} holds BERT's own encoder only. Received: an encoder with {differences}. "
-            "Encoders of the body `modern` can be converted to huggingface."
-        )
+    is_modern = checkpoint.config.body == "modern"
+    if not differences or target_form == "preset" or (target_form == "huggingface" and is_modern):
+        return
+    hint = " Encoders of the body `modern` can be converted to huggingface." if is_modern else ""
+    raise ConversionError(
+        f"{checkpoint.path}: {target_form} holds BERT's own encoder only. Received: an encoder with {differences}."
+        f"{hint}"
+    )
 
 
 def _check_head(checkpoint: Checkpoint, target_form: str) -> None:

@@ -87,22 +87,28 @@ def stages_of(phases: Sequence[tuple[Path, Manifest]], training: TrainingConfig)
     long_steps = max(1, round(steps * training.long_share))
     data = dict(zip((0, max(0, steps - long_steps)), phases, strict=False))
 
-    def first_of(batch: float) -> int:
-        start = max(first for first in data if first <= batch)
-        group = GROUP if training.padding == "bins" else 1
-        return start + int(batch - start) // group * group
+    group = GROUP if training.padding == "bins" else 1
 
-    sizes = {
-        first_of(number * steps / len(training.batch_sizes)): size for number, size in enumerate(training.batch_sizes)
-    }
+    def parts(values: Sequence[Any], begin: int) -> dict[int, Any]:
+        """Returns values by the first batches of equal parts from `begin` on, the later ones if there are too few."""
+        values = values[-max(1, (steps - begin) // group) :]
+        found = {}
+        for number, value in enumerate(values):
+            batch = begin + number * (steps - begin) // len(values)
+            start = max(first for first in data if first <= batch)
+            end = min((first for first in data if first > batch), default=steps)
+            found[min(start + -(-(batch - start) // group) * group, end)] = value
+        return found
+
+    sizes = parts(training.batch_sizes, 0)
     shares: dict[int, float | None] = {0: None}
     if training.masked_lm_shares:
+        first, last = training.masked_lm_shares
         begin = training.decay_start if training.schedule == "trapezoidal" else 0
-        values = np.linspace(*training.masked_lm_shares, MASK_STAGES).round(6).tolist()
-        parts = enumerate(values if values[0] != values[-1] else values[:1])
-        shares = {0: values[0]} | {
-            first_of(begin + part * (steps - begin) / MASK_STAGES): value for part, value in parts
-        }
+        count = MASK_STAGES if first != last else 1
+        count = min(count, max(1, (steps - begin) // group))
+        shares = parts(np.linspace(first, last, count).round(6).tolist(), begin)
+        shares = {0: first} | shares if begin else shares
     stages: list[Stage] = []
     # Without steps of decay, the share would change after the last step.
     for first in sorted(batch for batch in {*data, *sizes, *shares} if batch < steps):
@@ -256,6 +262,10 @@ def check_fits(data: Path, manifest: Manifest, vocabulary: Vocabulary, run: RunC
         raise ValueError(
             f"the data's `max_seq_length` must not exceed `model.max_sequence_length`. "
             f"Received: {manifest.config.max_seq_length} and {run.model.max_sequence_length}"
+        )
+    if manifest.config.next_sentence and run.model.num_segments == 1:
+        raise ValueError(
+            f"{data}: `model.num_segments` must be 2 for pairs, or 0 for an encoder without segments. Received: 1"
         )
     shares = run.training.masked_lm_shares
     options = mask_options(run.training, max(shares) if shares else None)

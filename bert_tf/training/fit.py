@@ -144,8 +144,8 @@ class _Trainer:
         self._data = run.data.on(backend, config)
         self._preemption = PreemptionHandler(backend.agreement())
         self.reporter = StatusReporter(output, self._status(), run.on_report if backend.is_chief else None)
-        # From the last checkpoint with the constant rate, the run can be extended.
-        self._keep_step = config.decay_start if run.common_batches and config.is_extendable else None
+        extension = Extension(config, run.common_batches)
+        self._keep_step = extension.keep_step
         # Variables and dropout masks of other backends differ.
         named = {} if (name := keras.backend.backend()) == "tensorflow" else {"backend": name}
         self._store = CheckpointStore(
@@ -162,7 +162,7 @@ class _Trainer:
                 self._weights,
             ),
             backend.free_settings,
-            Extension(config, run.common_batches).common_steps,
+            extension.common_steps,
         )
 
     def train(self) -> TrainingCallback:

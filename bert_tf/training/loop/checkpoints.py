@@ -218,8 +218,8 @@ class CheckpointStore:
         if superseded:
             raise ConfigError(
                 f"{self.directory}: no checkpoint is of a step that both runs have in common, {common} or less. "
-                f"Received: {', '.join(path.name for path in superseded)}. Use the stored number of steps, or start "
-                f"another run from the weights with --init {self.directory.parent}@latest."
+                f"Received: {', '.join(path.name for path in superseded)}. Use the stored steps and decay, or start "
+                f"another run from the weights with --init {self.directory.parent}@latest.{self._set_aside_earlier()}"
             )
         self._refuse_to_start_again(damaged)
         return 0, {}
@@ -228,6 +228,11 @@ class CheckpointStore:
         for name, variables in self._groups.items():
             for variable, array in zip(variables, arrays[name], strict=True):
                 variable.assign(array)
+
+    def _set_aside_earlier(self) -> str:
+        names = sorted(path.name for path in self.directory.glob("step-*.superseded"))
+        hint = f" Checkpoints that were set aside can be renamed to be used again: {', '.join(names)}."
+        return hint if names else ""
 
     def _refuse_to_start_again(self, damaged: Sequence[Path]) -> None:
         lost = sorted({*damaged, *self.directory.glob("step-*.damaged")})
@@ -247,9 +252,10 @@ class CheckpointStore:
         other = [field for field in fields if self._run.get(field) != stored.get(field)]
         common = self._common_steps(stored) if other and EXTENDABLE.issuperset(other) else None
         if other and common is None:
-            other.sort(key=EXTENDABLE.__contains__)
+            # Of a run that could be extended, only the warm-up may be at fault.
+            other.sort(key=lambda field: (field in EXTENDABLE, field != "training.warmup_steps", field))
             advice = "Use the stored value or another output directory."
-            if EXTENDABLE.issuperset(other):
+            if EXTENDABLE.issuperset(other) and self._run.get("training.schedule") != "trapezoidal":
                 advice += (
                     " Only a run of `training.schedule` = trapezoidal can be extended. Start another run from its "
                     f"weights with --init {self.directory.parent}@latest."

@@ -43,6 +43,14 @@ class Extension:
             return None
         return min(self.common_batches(former), self.config.decay_start, former.decay_start)
 
+    @property
+    def keep_step(self) -> int | None:
+        """The last step that every longer run has too, whose checkpoint is kept; None for a run of another schedule."""
+        if self.common_batches is None or not self.config.is_extendable:
+            return None
+        longer = replace(self.config, steps=2 * self.config.steps)
+        return min(self.common_batches(longer), self.config.decay_start)
+
 
 def with_former_warmup(config: TrainingConfig, output: Path) -> TrainingConfig:
     """Returns the configuration of a run with the warm-up of the run in `output`, if it extends that one.
@@ -55,7 +63,7 @@ def with_former_warmup(config: TrainingConfig, output: Path) -> TrainingConfig:
     for step in reversed(checkpoint_steps(directory)):
         try:
             former = stored_config(read_state(directory / checkpoint_name(step))["run"])
-        except (OSError, ValueError, KeyError, TypeError):
+        except (OSError, ValueError, KeyError, TypeError, AttributeError):
             continue  # A damaged checkpoint, which `CheckpointStore.restore` names.
         if former is not None and former.schedule == config.schedule and _warmup(former) != _warmup(config):
             return replace(config, warmup_steps=_warmup(former))

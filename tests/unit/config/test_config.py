@@ -176,5 +176,20 @@ def test_fine_tuning_takes_one_number(field: str, value: str) -> None:
     check_finetuning(TrainingConfig(batch_size=16))
 
 
+def test_texts_of_switches_need_no_quotes() -> None:
+    run = with_overrides(RunConfig(), ["training.jit_compile=true", "training.pad_vocabulary=false"])
+    assert (run.training.jit_compile, run.training.pad_vocabulary) == ("true", "false")
+
+
+def test_another_body_keeps_fields_that_were_set() -> None:
+    own = BertConfig(hidden_dim=128, num_heads=2, intermediate_dim=500, activation="relu")
+    modern = with_overrides(RunConfig(model=own), ["model.body=modern"]).model
+    assert (modern.intermediate_dim, modern.activation, modern.positions) == (500, "relu", "rotary")
+    named = BertConfig.from_size("tiny")
+    assert named.with_changes(body="modern") == BertConfig.from_size("modern_tiny")
+    assert named.with_changes(body="modern").with_changes(body="bert") == named
+    assert named.with_changes(hidden_dim=64, num_heads=1).intermediate_dim == 512
+
+
 def test_to_dict_is_plain() -> None:
     assert json.loads(json.dumps(to_dict(RunConfig())))["model"]["hidden_dim"] == 768

@@ -66,6 +66,21 @@ def test_each_batch_size_takes_as_many_steps(tmp_path):
     assert [*map(shape_of, stages)] == [(0, 4, None, 0), (3, 8, None, 12), (6, 16, None, 36)]
 
 
+def test_all_values_occur_if_there_are_steps_for_them(tmp_path):
+    """60 steps have three whole groups of bins; two steps have the two largest of seven sizes."""
+    bins = stages_of(phases(tmp_path), TrainingConfig(steps=60, masked_lm_prob="0.3:0.15", padding="bins"))
+    assert [(stage.first, stage.masked_lm_prob) for stage in bins] == [(0, 0.3), (32, 0.225), (48, 0.15)]
+    few = stages_of(phases(tmp_path), TrainingConfig(steps=2, batch_size="1:64"))
+    assert [(stage.first, stage.batch_size) for stage in few] == [(0, 32), (1, 64)]
+
+
+def test_masks_of_bins_do_not_change_before_the_decay(tmp_path):
+    training = TrainingConfig(steps=100, masked_lm_prob="0.3:0.15", padding="bins", schedule="trapezoidal")
+    stages = stages_of(phases(tmp_path), replace(training, decay_steps=50))
+    assert [stage.first for stage in stages if stage.masked_lm_prob < 0.3] == [80, 96]
+    assert all(stage.masked_lm_prob == 0.3 for stage in stages if stage.first < 50)
+
+
 @pytest.mark.parametrize(("schedule", "begin"), [("linear", 0), ("trapezoidal", 256)])
 def test_masks_change_over_the_run_or_over_its_decay(tmp_path, schedule, begin):
     steps = 320
@@ -186,7 +201,7 @@ def test_data_without_room_for_the_masks_is_refused(tmp_path, config, setting, m
         ({"steps": 24, "batch_size": "16:32"}, 6),
         ({"batch_size": 16}, 0),
         ({"steps": 24, "masked_lm_prob": "0.3:0.15", "schedule": "trapezoidal"}, 10),
-        ({"steps": 24, "masked_lm_prob": "0.3:0.15"}, 0),
+        ({"steps": 24, "masked_lm_prob": "0.3:0.15"}, 1),
     ],
 )
 def test_common_batches_of_two_runs(data, settings, expected):
@@ -201,6 +216,7 @@ def test_common_batches_of_two_runs(data, settings, expected):
     ("field", "value"),
     [
         ("batch_size", "64:16"), ("batch_size", "0:4"), ("batch_size", "4:8:16"), ("batch_size", "many"),
+        ("masked_lm_prob", "0.15:nan"),
         ("masked_lm_prob", 0.0), ("masked_lm_prob", 1.5), ("masked_lm_prob", "0.3:"), ("masked_lm_prob", "-1:0.2"),
     ],
 )  # fmt: skip

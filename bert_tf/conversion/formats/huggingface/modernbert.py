@@ -127,6 +127,9 @@ def _global_every(config: Mapping[str, Any], layers: Any, path: Path) -> Any:
             f"{path}: `layer_types` must name {' or '.join(_TYPES)} for each of {layers} layers. Received: {types!r}"
         )
     every = types.index(_TYPES[0], 1) if _TYPES[0] in types[1:] else len(types)
+    stored = config.get(_EVERY)
+    if isinstance(stored, int) and stored >= len(types) == every:
+        every = stored  # No other layer sees all tokens, so the list does not tell.
     if types != [_TYPES[number % every > 0] for number in range(len(types))]:
         raise ConversionError(
             f"{path}: `layer_types` must be {_TYPES[0]} in layers 0, n, 2 n, … and {_TYPES[1]} in all others. "
