@@ -95,7 +95,7 @@ def test_model_that_does_not_match_the_data_is_refused(folder, capsys, fields, m
             ["training.strategy=parameter_server"],
             "`training.strategy` must be one of none, mirrored, multi_worker, tpu",
         ),
-        (["model.attention=sideways"], "`attention` must be `bidirectional` or `left_to_right`"),
+        (["model.attention=sideways"], "`attention` must be one of bidirectional, left_to_right"),
         (["model.attention=left_to_right"], "Set training.objective=causal_lm"),
         (["training.objective=causal_lm"], "Set model.attention=left_to_right"),
         (["training.objective=causal_lm", "model.attention=left_to_right"], "Set training.nsp_weight=0"),
