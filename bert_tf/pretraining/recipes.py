@@ -18,8 +18,9 @@ def laptop() -> RunConfig:
 
     Command:  bert-tf pretrain --recipe laptop --data DIR --output DIR, with data of `data --max_seq_length 64` and a
         vocabulary of 8,000 word pieces
-    Hardware: HARDWARE
-    Expected: EXPECTED
+    Hardware: two idle cores of an AMD EPYC: 135 ms a step, so 7 minutes, 29 thousand tokens per second.
+    Expected: accuracy on Wikipedia, 7,027 held-out examples, mean of two seeds: 27.6 % of masked words (perplexity
+        107.9; 405.7 with AdamW), 76.0 % of next sentences.
     """
     return RunConfig(
         model=BertConfig.from_size("tiny", dropout=0.0),
