@@ -107,8 +107,8 @@ def stages_of(phases: Sequence[tuple[Path, Manifest]], training: TrainingConfig)
         begin = training.decay_start if training.schedule == "trapezoidal" else 0
         count = MASK_STAGES if first != last else 1
         count = min(count, max(1, (steps - begin) // group))
-        shares = parts(np.linspace(first, last, count).round(6).tolist(), begin)
-        shares = {0: first} | shares if begin else shares
+        shares[0] = first
+        shares.update(parts(np.linspace(first, last, count).round(6).tolist(), begin))
     stages: list[Stage] = []
     # Without steps of decay, the share would change after the last step.
     for first in sorted(batch for batch in {*data, *sizes, *shares} if batch < steps):
