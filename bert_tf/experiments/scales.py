@@ -99,8 +99,9 @@ SCALES = {
             "model.dropout": 0.0,
             "training.batch_size": 64,
             "training.padding": "pack",
-            # The paper's optimizer.
+            # The paper's optimizer, without the rate of the recipe's.
             "training.optimizer": "adamw",
+            "training.matrix_learning_rate": -1.0,
             "training.learning_rate": 2e-3,
             "training.warmup_steps": 300,
             "training.adam_beta_2": 0.98,
