@@ -149,13 +149,12 @@ def logits(backbone: Any, features: Any, units: int, dropout: float) -> Any:
     """
     check_dropout(dropout)
     config, policy = backbone.config, backbone.dtype_policy
-    kernel = keras.initializers.TruncatedNormal(stddev=config.initializer_range)
     if not config.heads_need_pooler:
         transform = keras.layers.Dense(
             config.hidden_dim,
             activation=activation_function(config.activation),
             use_bias=config.biases,
-            kernel_initializer=kernel,
+            kernel_initializer=keras.initializers.TruncatedNormal(stddev=config.initializer_range),
             dtype=policy,
             name="head_dense",
         )
@@ -166,7 +165,7 @@ def logits(backbone: Any, features: Any, units: int, dropout: float) -> Any:
     features = keras.layers.Dropout(dropout, dtype=backbone.dtype_policy, name="head_dropout")(features)
     dense = keras.layers.Dense(
         units,
-        kernel_initializer=kernel,
+        kernel_initializer=keras.initializers.TruncatedNormal(stddev=config.initializer_range),
         dtype="float32",
         name="logits",
     )
