@@ -315,7 +315,8 @@ def test_contract(name, check, tmp_path):
     run_layer_contract(CONTRACTS[name], check, tmp_path)
 
 
-@pytest.mark.parametrize("check", CASES)
+@pytest.mark.integration
+@pytest.mark.parametrize("check", CHECKS)
 @pytest.mark.parametrize("name", BODIES)
 def test_contract_of_other_bodies(name, check, tmp_path):
     keras.utils.set_random_seed(0)

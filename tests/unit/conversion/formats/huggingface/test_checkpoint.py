@@ -81,7 +81,9 @@ def test_outputs_equal_those_of_transformers(kind: str) -> None:
     assert_as_recorded(reference_outputs(checkpoint, inputs), outputs_of(kind), inputs["padding_mask"] != 0)
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    "kind", [pytest.param(kind, marks=pytest.mark.integration) if kind in MODERN_KINDS else kind for kind in KINDS]
+)
 def test_to_a_preset_and_back(kind: str, tmp_path: Path) -> None:
     source = opened(recorded(kind))
     there = convert(recorded(kind), tmp_path / "preset", "preset", source_form="huggingface", peers=Peers({}))
