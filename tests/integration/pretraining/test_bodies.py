@@ -45,7 +45,7 @@ def run(capsys: pytest.CaptureFixture[str], *argv: object) -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A run whose lower two of three layers see all tokens and a window."""
+    """A run of three layers, of which the second one sees a window."""
     folder = tmp_path_factory.mktemp("bodies")
     write_small_data(folder)
     model = json.loads((folder / "model.json").read_text()) | {"num_layers": 3, "global_attention_every": 2}
