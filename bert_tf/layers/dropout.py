@@ -8,6 +8,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import keras
+from keras import ops
 
 
 @keras.saving.register_keras_serializable(package="bert_tf")
@@ -35,7 +36,19 @@ class SeededDropout(keras.layers.Dropout):
         """Returns the inputs with dropout."""
         if not (training and self._fixed.seed):
             return super().call(inputs, training=training)
-        return keras.random.dropout(inputs, self.rate, noise_shape=self.noise_shape, seed=self._fixed.seed)
+        return self._dropped(inputs, self._fixed.seed)
+
+    def next_seed(self):
+        """Returns the next value of the layer's seed generator, or the seed of `with_seed`."""
+        return (self._fixed.seed or self.seed_generator).next()
+
+    def with_mask_of(self, inputs, seed, part=0):
+        """Returns the inputs with the dropout of a seed; parts of an array, by number, have masks of their own."""
+        shift = ops.cast(ops.stack([part, 0]), seed.dtype)
+        return self._dropped(inputs, _FixedSeed(seed + shift))
+
+    def _dropped(self, inputs, seed: keras.random.SeedGenerator):
+        return keras.random.dropout(inputs, self.rate, noise_shape=self.noise_shape, seed=seed)
 
 
 class _FixedSeed(keras.random.SeedGenerator):

@@ -15,14 +15,16 @@ import keras
 import numpy as np
 from keras import ops
 
-from bert_tf.layers.transformer import (
+from bert_tf.layers.attention import (
     HeadProjection,
     SelfAttention,
-    TransformerLayer,
+    positions_or_counted,
     rotary_angles,
     rotated,
     rows_of,
+    weighted_values,
 )
+from bert_tf.layers.transformer import TransformerLayer
 
 # A matrix product iterates over the columns of its kernel. If the row stride is a multiple of this many bytes, as for
 # all published widths, a column maps to a few sets of the first-level cache and evicts itself.
@@ -36,7 +38,8 @@ class MergedAttention(keras.layers.Layer):
     """Self-attention for inference, with query, key and value of a built layer merged into one product."""
 
     def __init__(self, attention: SelfAttention) -> None:
-        super().__init__(autocast=False, dtype=attention.dtype_policy, name=attention.name)
+        super().__init__(dtype=attention.dtype_policy, name=attention.name)
+        self.pattern = attention.pattern
         self.num_heads = attention.num_heads
         self.rotary_theta = attention.rotary_theta
         self.attention_output = attention.attention_output
@@ -58,7 +61,7 @@ class MergedAttention(keras.layers.Layer):
         merged.set_weights([kernel, *map(np.concatenate, biases)])
         return merged
 
-    def call(self, hidden, attention_mask, position_ids=None, training=None):
+    def call(self, hidden, padding_mask, example_ids=None, position_ids=None, training=None):
         """Returns the attention output."""
         if training:
             raise ValueError("a layer arranged for inference cannot be trained. Received: training=True")
@@ -66,22 +69,35 @@ class MergedAttention(keras.layers.Layer):
         _, heads, size = self.projections.kernel_shape
         projected = ops.reshape(self.projections(rows), (-1, length, heads, size))
         if self.rotary_theta is not None:
-            if position_ids is None:
-                position_ids = ops.expand_dims(ops.arange(length, dtype="int32"), 0)
             turned = 2 * self.num_heads
-            angles = rotary_angles(position_ids, size, self.rotary_theta)
+            angles = rotary_angles(positions_or_counted(position_ids, length), size, self.rotary_theta)
             parts = [rotated(projected[:, :, :turned], angles), projected[:, :, turned:]]
             projected = ops.concatenate(parts, axis=2)
-        # With the heads as first axis, splitting them does not copy.
-        parts = ops.split(ops.transpose(projected, (2, 0, 1, 3)), range(self.num_heads, heads, self.num_heads))
-        query, key, value = parts[:3]
-        scores = ops.matmul(query * (1.0 / math.sqrt(size)), ops.transpose(key, (0, 1, 3, 2)))
-        weights = ops.softmax(ops.cast(scores, "float32") + ops.transpose(attention_mask, (1, 0, 2, 3)))
-        context = ops.matmul(ops.cast(weights, self.compute_dtype), value)
-        context = ops.reshape(ops.transpose(context, (1, 2, 0, 3)), (-1, hidden.shape[-1]))
+
+        def split(heads_axis: int, projected):
+            return ops.split(projected, range(self.num_heads, heads, self.num_heads), axis=heads_axis)[:3]
+
+        def whole():
+            # With the heads as first axis, splitting them does not copy.
+            query, key, value = split(0, ops.transpose(projected, (2, 0, 1, 3)))
+            scores = ops.matmul(query * (1.0 / math.sqrt(size)), ops.transpose(key, (0, 1, 3, 2)))
+            mask = ops.transpose(self.pattern.mask(padding_mask, example_ids), (1, 0, 2, 3))
+            weights = ops.softmax(ops.cast(scores, "float32") + mask)
+            context = ops.matmul(ops.cast(weights, self.compute_dtype), value)
+            return ops.transpose(context, (1, 2, 0, 3))
+
+        def in_parts():
+            query, key, value = split(2, projected)
+            if self.pattern.reach is None:
+                return self.pattern.blocks(query, key, value, padding_mask, example_ids)
+            return self.pattern.windows(weighted_values, query, key, value, padding_mask, example_ids)
+
+        context = ops.reshape(self.pattern.by_length(length, whole, in_parts), (-1, hidden.shape[-1]))
         return ops.reshape(self.attention_output(context), (-1, length, hidden.shape[-1]))
 
-    def compute_output_shape(self, hidden_shape, attention_mask_shape=None, position_ids_shape=None):
+    def compute_output_shape(
+        self, hidden_shape, padding_mask_shape=None, example_ids_shape=None, position_ids_shape=None
+    ):
         """Returns (B, S, H)."""
         return hidden_shape
 

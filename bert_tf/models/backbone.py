@@ -13,7 +13,6 @@ import keras
 
 from bert_tf.config import BertConfig, ConfigError, from_dict, to_dict
 from bert_tf.data.schema import EXAMPLE_IDS, FIRST_POSITIONS, PADDING_MASK, POSITION_IDS, SEGMENT_IDS, TOKEN_IDS
-from bert_tf.layers.attention_mask import AttentionMask
 from bert_tf.layers.embeddings import BertEmbeddings
 from bert_tf.layers.normalization import LayerNormalization
 from bert_tf.layers.positions import RowsAt
@@ -21,8 +20,8 @@ from bert_tf.layers.transformer import AttentionWeights, TransformerLayer
 from bert_tf.models.base import PresetModel
 from bert_tf.models.kinds import register_model
 
-# Names of layers that not all bodies have.
-_LOCAL, _FINAL = "local_attention_mask", "final_layer_norm"
+# Name of a layer that not all bodies have.
+_FINAL = "final_layer_norm"
 
 
 @register_model(signatures="bert_tf.export.kinds.encoder:EncoderSignatures", convertible=True)
@@ -120,10 +119,9 @@ class BertBackbone(PresetModel):
             left-to-right models, are 0.
         """
         layers, names = self._encoder_layers, list(self._layer_outputs)
-        masks = {name: layers[name](self.input[PADDING_MASK]) for name in ("attention_mask", _LOCAL) if name in layers}
         weights = {
             name: AttentionWeights(layers[name], name=f"{name}_weights")(
-                self._layer_outputs[before], masks[_mask_of(self.config, name)]
+                self._layer_outputs[before], self.input[PADDING_MASK]
             )
             for before, name in itertools.pairwise(names)
         }
@@ -164,21 +162,12 @@ class BertBackbone(PresetModel):
 def _layers(config: BertConfig, policy: keras.DTypePolicy) -> dict[str, keras.layers.Layer]:
     """Creates all layers; returns them by name, in order."""
     transformer = [_transformer_layer(config, policy, number) for number in range(1, config.num_layers + 1)]
-    causal = config.attention == "left_to_right"
-    masks = [AttentionMask(causal, dtype=policy, name="attention_mask")]
-    if config.global_attention_every > 1:
-        masks.append(AttentionMask(causal, config.local_attention // 2, dtype=policy, name=_LOCAL))
     norm = LayerNormalization(
         epsilon=config.layer_norm_epsilon, center=config.normalization_bias, dtype=policy, name=_FINAL
     )
     last = [norm] if config.final_norm else []
     pooler = [_pooler(config, policy)] if config.pooler else []
-    return {layer.name: layer for layer in (_embeddings(config, policy), *masks, *transformer, *last, *pooler)}
-
-
-def _mask_of(config: BertConfig, layer: str) -> str:
-    """Returns the name of the attention mask of a layer."""
-    return "attention_mask" if config.sees_all(int(layer.removeprefix("layer_"))) else _LOCAL
+    return {layer.name: layer for layer in (_embeddings(config, policy), *transformer, *last, *pooler)}
 
 
 def _pooler(config: BertConfig, policy: keras.DTypePolicy) -> keras.layers.Dense:
@@ -198,19 +187,16 @@ def _encode(
 
     The output of the last layer is normalized if the encoder has a final normalization.
     """
-    masks = {
-        name: layers[name](inputs[PADDING_MASK], inputs.get(EXAMPLE_IDS))
-        for name in ("attention_mask", _LOCAL)
-        if name in layers
-    }
     hidden = layers["embeddings"](inputs[TOKEN_IDS], inputs[SEGMENT_IDS], inputs.get(POSITION_IDS))
     outputs = {"embeddings": hidden}
-    positions = (
-        {"position_ids": inputs[POSITION_IDS]} if POSITION_IDS in inputs and config.positions == "rotary" else {}
-    )
+    rows = {"padding_mask": inputs[PADDING_MASK]}
+    if EXAMPLE_IDS in inputs:
+        rows["example_ids"] = inputs[EXAMPLE_IDS]
+    if POSITION_IDS in inputs and config.positions == "rotary":
+        rows["position_ids"] = inputs[POSITION_IDS]
     for name, layer in layers.items():
         if name.startswith("layer_"):
-            outputs[name] = hidden = layer(hidden, masks[_mask_of(config, name)], **positions)
+            outputs[name] = hidden = layer(hidden, **rows)
     if _FINAL in layers:
         outputs[f"layer_{config.num_layers}"] = layers[_FINAL](hidden)
     return outputs
@@ -234,7 +220,8 @@ def _embeddings(config: BertConfig, policy: keras.DTypePolicy) -> BertEmbeddings
 
 
 def _transformer_layer(config: BertConfig, policy: keras.DTypePolicy, number: int) -> TransformerLayer:
-    theta = config.rotary_theta if config.sees_all(number) else config.local_rotary_theta
+    sees_all = config.sees_all(number)
+    theta = config.rotary_theta if sees_all else config.local_rotary_theta
     return TransformerLayer(
         num_heads=config.num_heads,
         intermediate_dim=config.intermediate_dim,
@@ -249,6 +236,9 @@ def _transformer_layer(config: BertConfig, policy: keras.DTypePolicy, number: in
         use_bias=config.biases,
         normalization_bias=config.normalization_bias,
         rotary_theta=theta if config.positions == "rotary" else None,
+        left_to_right=config.attention == "left_to_right",
+        reach=None if sees_all else config.local_attention // 2,
+        max_length=config.max_sequence_length,
         dtype=policy,
         name=f"layer_{number}",
     )

@@ -60,8 +60,7 @@ def symbolic_inputs(contract):
 
 def _free_length(name, value):
     # (B, H) has no length; in (B, S), (B, P) and (B, S, H) it is the second axis.
-    whole = ("pooled_output", "attention_mask")
-    return value.shape[1:] if name in whole else (None, *value.shape[2:])
+    return value.shape[1:] if name == "pooled_output" else (None, *value.shape[2:])
 
 
 def arrays(outputs):

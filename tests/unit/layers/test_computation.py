@@ -12,7 +12,7 @@ import tensorflow as tf
 
 from bert_tf.config import BertConfig, ConfigError
 from bert_tf.data.schema import MLM_LOGITS
-from bert_tf.layers import AttentionMask, LayerNormalization, MaskedLMHead, SelfAttention, TransformerLayer
+from bert_tf.layers import LayerNormalization, MaskedLMHead, SelfAttention, TransformerLayer
 from bert_tf.layers.computation import set_computation
 from bert_tf.models import BertBackbone, BertPretrainer
 
@@ -20,10 +20,11 @@ B, S, H, N = 3, 7, 24, 3
 LENGTHS = np.array([7, 4, 1])
 PADDING = (np.arange(S) < LENGTHS[:, None]).astype(np.int32)
 EXAMPLES = np.array([[1, 1, 1, 2, 2, 0, 0]] * B, np.int32)
+# Arguments of a layer and of its call.
 MASKS = {
-    "padding": AttentionMask()(PADDING),
-    "packed": AttentionMask()((EXAMPLES > 0).astype(np.int32), EXAMPLES),
-    "left_to_right": AttentionMask(left_to_right=True)(PADDING),
+    "padding": ({}, {"padding_mask": PADDING}),
+    "packed": ({}, {"padding_mask": 1 * (EXAMPLES > 0), "example_ids": EXAMPLES}),
+    "left_to_right": ({"left_to_right": True}, {"padding_mask": PADDING}),
 }
 
 
@@ -31,7 +32,8 @@ MASKS = {
 @pytest.mark.parametrize("mask", MASKS)
 def test_the_fused_kernel_computes_as_the_plain_one(mask, dtype, tolerance):
     """Scores reach 10, as those of trained encoders. One rounding is 2^-24 in float32 and 2^-8 in bfloat16."""
-    layer = SelfAttention(N, dropout=0.0, initializer_range=0.5, dtype=dtype)
+    options, rows = MASKS[mask]
+    layer = SelfAttention(N, dropout=0.0, initializer_range=0.5, dtype=dtype, **options)
     keras.utils.set_random_seed(1)
     hidden = tf.constant(np.random.default_rng(1).normal(size=(B, S, H)).astype(np.float32))
     tokens = (EXAMPLES > 0 if mask == "packed" else PADDING)[..., None]
@@ -42,14 +44,14 @@ def test_the_fused_kernel_computes_as_the_plain_one(mask, dtype, tolerance):
         layer.kernel = kernel
         with tf.GradientTape() as tape:
             tape.watch(hidden)
-            outputs = tf.cast(layer(tf.cast(hidden, layer.compute_dtype), MASKS[mask]), tf.float32)
+            outputs = tf.cast(layer(tf.cast(hidden, layer.compute_dtype), **rows), tf.float32)
             loss = tf.reduce_sum(outputs * weights)
         gradients = tape.gradient(loss, [hidden, *layer.trainable_variables])
         found.append([outputs * tokens, *gradients])
     scale = max(float(tf.reduce_max(tf.abs(gradient))) for gradient in found[0][1:])
     for plain, fused in zip(*found, strict=True):
         np.testing.assert_allclose(fused, plain, atol=tolerance * scale)
-    assert float(tf.reduce_max(tf.abs(layer.weights_of(hidden, MASKS[mask])))) > 0.99, "some scores are large"
+    assert float(tf.reduce_max(tf.abs(layer.weights_of(hidden, **rows)))) > 0.99, "some scores are large"
 
 
 def test_rematerialization_repeats_the_dropout_masks():
@@ -61,7 +63,7 @@ def test_rematerialization_repeats_the_dropout_masks():
 
     def step():
         with tf.GradientTape() as tape:
-            loss = tf.reduce_sum(layer(hidden, MASKS["padding"], training=True)[..., :3] ** 2)
+            loss = tf.reduce_sum(layer(hidden, PADDING, training=True)[..., :3] ** 2)
         return loss, tape.gradient(loss, layer.trainable_variables)
 
     found, products = [], []

@@ -10,7 +10,6 @@ import bert_tf.layers
 import bert_tf.models
 from bert_tf.config import BertConfig
 from bert_tf.layers import (
-    AttentionMask,
     BertEmbeddings,
     BiLSTM,
     LayerNormalization,
@@ -52,7 +51,7 @@ ENCODER = {
 POSITIONS = {"mask_positions": np.array([[1, 6], [2, 3], [0, 0]], dtype="int32")}
 SEQUENCE = {"sequence_output": RNG.normal(size=(B, S, H)).astype("float32")}
 LAYERS = RNG.normal(size=(B, S, L, H)).astype("float32")
-ADDED = {"attention_mask": np.where(MASK[:, None, None], 0, -1e9).astype("float32")}
+PADDING = {"padding_mask": MASK}
 
 # Weights: three tables and a layer normalization; a layer of 4 projections, 2 dense, 2 normalizations.
 EMBEDDINGS = (5, (V + 9 + 2 + 2) * H)
@@ -80,13 +79,6 @@ def bare(dtype):
 
 
 CONTRACTS = {
-    "AttentionMask": Contract(
-        lambda dtype: AttentionMask(left_to_right=True, dtype=dtype),
-        inputs={"padding_mask": MASK},
-        output_shape=(B, 1, S, S),
-        weights=(0, 0),
-        output_dtypes=("float32",),
-    ),
     "LayerNormalization": Contract(
         lambda dtype: LayerNormalization(epsilon=1e-12, dtype=dtype),
         inputs=SEQUENCE,
@@ -95,14 +87,14 @@ CONTRACTS = {
     ),
     "SelfAttention": Contract(
         lambda dtype: SelfAttention(2, dropout=0.2, dtype=dtype),
-        inputs=SEQUENCE | ADDED,
+        inputs=SEQUENCE | PADDING,
         output_shape=(B, S, H),
         weights=(8, 4 * (H * H + H)),
         still=("key/bias",),
     ),
     "TransformerLayer": Contract(
         lambda dtype: TransformerLayer(2, 12, dropout=0.2, dtype=dtype),
-        inputs=SEQUENCE | ADDED,
+        inputs=SEQUENCE | PADDING,
         output_shape=(B, S, H),
         weights=LAYER,
         still=("key/bias",),
@@ -259,7 +251,7 @@ BODIES = {
             2, 12, dropout=0.2, dtype=dtype, normalization_order="pre", feed_forward="gated", use_bias=False,
             normalization_bias=False, rotary_theta=100.0,
         ),
-        inputs=SEQUENCE | ADDED,
+        inputs=SEQUENCE | PADDING,
         output_shape=(B, S, H),
         weights=MODERN_LAYER,
     ),

@@ -17,7 +17,7 @@ from bert_tf.layers.inference import (
     fused_gelu_approximate,
     quantize_weights,
 )
-from bert_tf.layers.transformer import SelfAttention
+from bert_tf.layers.attention import SelfAttention
 from bert_tf.models import BertBackbone, BertPretrainer, BertTextClassifier
 from tests.support.models.reference_bert import BODIES
 

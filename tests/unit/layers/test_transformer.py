@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from bert_tf.layers import LayerNormalization, TransformerLayer
 from bert_tf.layers.activations import gelu_approximate
-from bert_tf.layers.transformer import HeadProjection
+from bert_tf.layers.attention import HeadProjection
 
 B, S, H, F, N = 3, 7, 12, 20, 3
 RNG = np.random.default_rng(0)
@@ -87,8 +87,7 @@ def test_layer_equals_that_of_keras_hub():
     ours, theirs = layers_of_equal_weights()
     hidden = RNG.normal(size=(B, S, H)).astype(np.float32)
     mask = np.arange(S) < LENGTHS[:, None]
-    added = np.where(mask[:, None, None], 0, -1e9).astype(np.float32)
-    outputs, (gradient,) = gradients_of(lambda x: ours(x, added), hidden)
+    outputs, (gradient,) = gradients_of(lambda x: ours(x, mask.astype(np.int32)), hidden)
     expected, (their_gradient,) = gradients_of(lambda x: theirs(x, attention_mask=mask[:, None]), hidden)
     np.testing.assert_allclose(outputs, expected, atol=2e-5)
     np.testing.assert_allclose(gradient, their_gradient, atol=1e-4)
@@ -96,10 +95,10 @@ def test_layer_equals_that_of_keras_hub():
 
 def test_dropout_acts_in_training_only():
     layer = TransformerLayer(N, F, dropout=0.5)
-    hidden, added = RNG.normal(size=(B, S, H)).astype(np.float32), np.zeros((B, 1, 1, S), np.float32)
-    still = layer(hidden, added)
-    np.testing.assert_array_equal(layer(hidden, added), still)
-    assert np.abs(layer(hidden, added, training=True) - still).max() > 1e-3
+    hidden, tokens = RNG.normal(size=(B, S, H)).astype(np.float32), np.ones((B, S), np.int32)
+    still = layer(hidden, tokens)
+    np.testing.assert_array_equal(layer(hidden, tokens), still)
+    assert np.abs(layer(hidden, tokens, training=True) - still).max() > 1e-3
 
 
 def test_number_of_heads_must_divide_the_width():

@@ -114,11 +114,6 @@ def test_dropout_acts_in_training_only():
     assert np.abs(np.asarray(model(inputs, training=True)["sequence_output"]) - still).max() > 1e-3
 
 
-def test_attention_mask_is_computed_once():
-    masks = [layer for layer in BertBackbone(TINY).layers if type(layer).__name__ == "AttentionMask"]
-    assert len(masks) == 1 and len(masks[0]._inbound_nodes) == 1
-
-
 @pytest.mark.parametrize("arguments", [{"num_classes": 0}, {"num_classes": 2, "dropout": 1.0}])
 def test_classifier_refuses_invalid_arguments(arguments):
     with pytest.raises(ConfigError, match="Received"):
