@@ -12,6 +12,8 @@ from typing import Any
 
 from keras import ops
 
+from bert_tf.config import BertConfig
+
 # Large enough that adding it rounds every score away: a fully masked row has equal, finite weights.
 _NEVER = -1e9
 # Rows of up to this many tokens are computed whole: the longest rows of the paper.
@@ -38,6 +40,12 @@ class AttentionPattern:
     left_to_right: bool = False
     reach: int | None = None
     max_length: int | None = None
+
+    @classmethod
+    def of(cls, config: BertConfig, layer: int) -> AttentionPattern:
+        """Returns the pattern of a layer, counted from 1."""
+        reach = None if config.sees_all(layer) else config.local_attention // 2
+        return cls(config.attention == "left_to_right", reach, config.max_sequence_length)
 
     def mask(self, padding_mask, example_ids=None):
         """Returns the additive mask of whole rows: 0 for tokens that are seen, -1e9 for others.
@@ -69,12 +77,22 @@ class AttentionPattern:
 
     def by_length(self, length, whole: Callable[[], Any], parts: Callable[[], Any]):
         """Returns the result of `whole`, or of `parts` for rows so long that it needs less time or memory."""
-        limit = _LONGEST_WHOLE if self.reach is None else 4 * self._window
+        limit = self._longest_whole
         if self.max_length is not None and self.max_length <= limit:
             return whole()
         if isinstance(length, int):
             return parts() if length > limit else whole()
         return ops.cond(length > limit, parts, whole)
+
+    def keys_per_query(self, length: float) -> float:
+        """Returns the number of keys that are compared with each query in rows of a length."""
+        if self.reach is None or length <= self._longest_whole:
+            return length
+        return self._window * (2 if self.left_to_right else 3)
+
+    @property
+    def _longest_whole(self) -> int:
+        return _LONGEST_WHOLE if self.reach is None else 4 * self._window
 
     @property
     def _window(self) -> int:

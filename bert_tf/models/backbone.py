@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Mapping
+from dataclasses import asdict
 from typing import Any
 
 import keras
 
 from bert_tf.config import BertConfig, ConfigError, from_dict, to_dict
 from bert_tf.data.schema import EXAMPLE_IDS, FIRST_POSITIONS, PADDING_MASK, POSITION_IDS, SEGMENT_IDS, TOKEN_IDS
+from bert_tf.layers.attention_pattern import AttentionPattern
 from bert_tf.layers.embeddings import BertEmbeddings
 from bert_tf.layers.normalization import LayerNormalization
 from bert_tf.layers.positions import RowsAt
@@ -220,8 +222,7 @@ def _embeddings(config: BertConfig, policy: keras.DTypePolicy) -> BertEmbeddings
 
 
 def _transformer_layer(config: BertConfig, policy: keras.DTypePolicy, number: int) -> TransformerLayer:
-    sees_all = config.sees_all(number)
-    theta = config.rotary_theta if sees_all else config.local_rotary_theta
+    theta = config.rotary_theta if config.sees_all(number) else config.local_rotary_theta
     return TransformerLayer(
         num_heads=config.num_heads,
         intermediate_dim=config.intermediate_dim,
@@ -236,9 +237,7 @@ def _transformer_layer(config: BertConfig, policy: keras.DTypePolicy, number: in
         use_bias=config.biases,
         normalization_bias=config.normalization_bias,
         rotary_theta=theta if config.positions == "rotary" else None,
-        left_to_right=config.attention == "left_to_right",
-        reach=None if sees_all else config.local_attention // 2,
-        max_length=config.max_sequence_length,
+        **asdict(AttentionPattern.of(config, number)),
         dtype=policy,
         name=f"layer_{number}",
     )

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from keras import ops
 
 from bert_tf.config import BertConfig
+from bert_tf.layers.attention_pattern import AttentionPattern
 
 # Side of the timed matrix product, and repetitions: about a tenth of a second on two cores.
 _SIDE, _REPETITIONS = 2048, 5
@@ -17,10 +18,11 @@ def forward_flops(config: BertConfig, length: float, predictions: float) -> floa
     """Returns the operations of all matrix products in a forward pass over one sequence, padding included."""
     hidden, inner = config.hidden_dim, config.intermediate_dim
     products = 3 if config.feed_forward == "gated" else 2
-    layer = length * (4 * hidden * hidden + products * hidden * inner) + 2 * length * length * hidden
+    layer = length * (4 * hidden * hidden + products * hidden * inner)
+    keys = sum(AttentionPattern.of(config, number).keys_per_query(length) for number in range(1, config.num_layers + 1))
     masked_lm = predictions * hidden * (hidden + config.vocabulary_size)
     next_sentence = hidden * hidden + 2 * hidden if config.pooler else 0
-    return 2 * (config.num_layers * layer + masked_lm + next_sentence)
+    return 2 * (config.num_layers * layer + 2 * length * keys * hidden + masked_lm + next_sentence)
 
 
 def step_flops(config: BertConfig, batch_size: float, length: float, predictions: float) -> float:

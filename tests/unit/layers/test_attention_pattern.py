@@ -98,9 +98,7 @@ def test_gradients_equal_those_of_whole_rows(left_to_right, reach, mode, dtype, 
         found = tf.function(found, input_signature=[[tf.TensorSpec((None, None, N, D), dtype)] * 3])
     elif mode != "eager":
         found = tf.function(found, jit_compile=mode == "compiled")
-    whole = with_gradients(
-        lambda *given: weighted_values(*given, pattern.mask(padding, examples)), tensors, weights
-    )
+    whole = with_gradients(lambda *given: weighted_values(*given, pattern.mask(padding, examples)), tensors, weights)
     scale = max(float(tf.reduce_max(tf.abs(each))) for each in whole)
     for part, expected in zip(found(tensors), whole, strict=True):
         np.testing.assert_allclose(
@@ -209,9 +207,10 @@ def test_no_tensor_has_all_pairs_of_long_rows():
             return tape.gradient(loss, hidden)
 
         graph = step.get_concrete_function(tf.TensorSpec((B, length, N * D))).graph
+        bodies = [function.graph for function in graph._functions.values() if hasattr(function, "graph")]
         outputs = [
             tensor.shape.num_elements()
-            for each in [graph, *(function.graph for function in graph._functions.values() if hasattr(function, "graph"))]
+            for each in [graph, *bodies]
             for operation in each.get_operations()
             for tensor in operation.outputs
         ]

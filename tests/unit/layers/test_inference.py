@@ -11,13 +11,13 @@ import pytest
 from bert_tf.config import BertConfig
 from bert_tf.layers import inference
 from bert_tf.layers.activations import gelu_approximate
+from bert_tf.layers.attention import SelfAttention
 from bert_tf.layers.inference import (
     MergedAttention,
     arrange_for_inference,
     fused_gelu_approximate,
     quantize_weights,
 )
-from bert_tf.layers.attention import SelfAttention
 from bert_tf.models import BertBackbone, BertPretrainer, BertTextClassifier
 from tests.support.models.reference_bert import BODIES
 
