@@ -118,7 +118,6 @@ def _checkpoint(path: Path) -> dict[str, Any] | None:
 
 def _describe_checkpoint(checkpoint: Checkpoint) -> dict[str, Any]:
     """Returns the description of a checkpoint; blocks of parameters have the names of a preset."""
-    from bert_tf.conversion.checkpoint import without_padding
     from bert_tf.conversion.formats.preset import TABLE
     from bert_tf.conversion.tensors import expected_shapes
 
@@ -133,7 +132,7 @@ def _describe_checkpoint(checkpoint: Checkpoint) -> dict[str, Any]:
         "parameters": sum(blocks.values()),
         "parameters_by_block": dict(blocks),
         "model": dataclasses.asdict(checkpoint.config),
-        "vocabulary_size": None if vocabulary is None else len(without_padding(vocabulary)),
+        "vocabulary_size": None if vocabulary is None else len(vocabulary.without_padding()),
         "lowercase": checkpoint.lowercase,
         "heads": checkpoint.heads.names(),
         "labels": None if checkpoint.labels is None else list(checkpoint.labels),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -19,8 +18,6 @@ from bert_tf.text.vocabulary import Vocabulary, load_vocabulary
 
 # Dtypes that a checkpoint may be stored in, widest first. Other dtypes would lose bits or are not those of weights.
 DTYPES = ("float32", "bfloat16", "float16")
-# Text never contains such a piece, because brackets are separate words.
-_PADDING = re.compile(r"\[padding(\d+)\]")
 
 
 @dataclass(frozen=True)
@@ -129,7 +126,7 @@ def fitted(vocabulary: Vocabulary, rows: int, source: object, *, padded: bool = 
             f"{source}: must have as many word pieces as the token embedding has rows, {rows}{hint}. "
             f"Received: {len(vocabulary)}"
         )
-    return Vocabulary((*vocabulary.tokens, *(f"[padding{number}]" for number in range(len(vocabulary), rows))))
+    return vocabulary.padded(rows)
 
 
 def fitted_vocabulary(stored: Path, rows: int, options: Options) -> Vocabulary | None:
@@ -138,12 +135,3 @@ def fitted_vocabulary(stored: Path, rows: int, options: Options) -> Vocabulary |
     if options.vocabulary is None and not path.is_file():
         return None
     return fitted(read_vocabulary(path), rows, path, padded=options.padded_vocabulary)
-
-
-def without_padding(vocabulary: Vocabulary) -> Vocabulary:
-    """Returns the vocabulary without the padding that `fitted` added."""
-    tokens = vocabulary.tokens
-    length = len(tokens)
-    while length and (match := _PADDING.fullmatch(tokens[length - 1])) and int(match[1]) == length - 1:
-        length -= 1
-    return vocabulary if length == len(tokens) else Vocabulary(tokens[:length])

@@ -21,7 +21,6 @@ from keras.export import ExportArchive
 
 from bert_tf.config import save_json, to_dict
 from bert_tf.config.files import only_writer
-from bert_tf.data.schema import VOCABULARY_NAME
 from bert_tf.export.kinds.base import Signatures
 from bert_tf.export.metadata import METHODS, MODEL_CARD, WARMUP, signature_shapes
 from bert_tf.export.precision import load_in_precision
@@ -94,7 +93,7 @@ def export_preset(
     model_dir.mkdir(parents=True, exist_ok=True)
     with only_writer(model_dir, "writing an export to"):
         number = _next_version(model_dir, version)
-        kind, names = signatures.preset.kind, ", ".join(signatures.endpoints)
+        kind, names = signatures.preset.kind, ", ".join(signatures.served)
         logger.info("2 of 4: compute sample outputs of the %s (%s) and of the model as trained", kind, names)
         cases, comparison = _record_and_compare(signatures, signatures_in, precision)
         card = {"source_preset": str(preset_dir), "precision": precision} | _model_card(signatures) | comparison
@@ -168,7 +167,7 @@ def _fill(
 def _write(signatures: Signatures, staging: Path) -> None:
     # Endpoints bring the variables that they read; `track` would store the model's variables a second time.
     archive = ExportArchive()
-    for name, endpoint in signatures.endpoints.items():
+    for name, endpoint in signatures.served.items():
         archive.add_endpoint(name, endpoint.function, input_signature=list(endpoint.inputs))
     # An exported model is not trained, and a server would load the gradients too.
     options = tf.saved_model.SaveOptions(experimental_custom_gradients=False)
@@ -178,15 +177,15 @@ def _write(signatures: Signatures, staging: Path) -> None:
         raise OSError(f"{staging}: cannot be written: {error.message}") from error
     # Keras sets the method name Predict for all signatures.
     updater = tf.compat.v1.saved_model.signature_def_utils.MethodNameUpdater(str(staging))
-    for name in METHODS.keys() & signatures.endpoints.keys():
+    for name in METHODS.keys() & signatures.served.keys():
         updater.replace_method_name(name, METHODS[name])
     updater.save()
     (staging / MODEL_CARD).parent.mkdir()
-    save_vocabulary(signatures.vocabulary, staging / MODEL_CARD.parent / VOCABULARY_NAME)
+    save_vocabulary(signatures.vocabulary, staging / MODEL_CARD.parent / signatures.vocabulary.file_name)
     sample = warmup_sample(signatures)
     requests = (
         (name, {str(spec.name): sample[str(spec.name)] for spec in endpoint.inputs})
-        for name, endpoint in signatures.endpoints.items()
+        for name, endpoint in signatures.served.items()
     )
     # The parent folder is the name of the model on the server.
     write_warmup(staging / WARMUP, staging.resolve().parent.name, requests)
@@ -219,6 +218,10 @@ def _model_card(signatures: Signatures) -> dict[str, Any]:
         "max_sequence_length": signatures.max_sequence_length,
         "top_k": signatures.top_k,
         "vocabulary_sha256": preset.vocabulary.fingerprint,
+        "tokenizer": {
+            "file": str(MODEL_CARD.parent / preset.vocabulary.file_name),
+            "in_graph": signatures.tokenizer.in_graph,
+        },
         "info": preset.info,
         "versions": {
             **{name: metadata.version(name) for name in ("bert-tf", "keras", "tensorflow-text")},

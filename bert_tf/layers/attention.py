@@ -189,7 +189,8 @@ class SelfAttention(ConfiguredLayer):
 
     def weights_of(self, hidden, padding_mask, example_ids=None, position_ids=None):
         """Returns the attention weights, float32 (B, N, S, S)."""
-        query, key, _ = self._heads(*rows_of(hidden), position_ids)
+        rows, length = rows_of(hidden)
+        query, key, _ = self._heads(rows, length, position_ids)
         return attention_weights(query, key, self.pattern.mask(padding_mask, example_ids))
 
     def _heads(self, rows, length, position_ids):
@@ -226,7 +227,9 @@ def weighted_values(query, key, value, mask, drop: Callable[..., Any] | None = N
     """Returns the values, (B, Q, N, D), weighted by attention; `drop` of the weights and a seed is their dropout."""
     weights = ops.cast(attention_weights(query, key, mask), value.dtype)
     values = ops.transpose(value, (0, 2, 1, 3))
-    return ops.transpose(ops.matmul(weights if seed is None else drop(weights, seed), values), (0, 2, 1, 3))
+    return ops.transpose(
+        ops.matmul(weights if drop is None or seed is None else drop(weights, seed), values), (0, 2, 1, 3)
+    )
 
 
 def positions_or_counted(position_ids, length):

@@ -180,7 +180,7 @@ class AttentionPattern:
                 return ops.softmax(ops.cast(_by_transposed(queries, keys), "float32") + mask)
 
             def dropped(weights, number):
-                return drop(weights, rest["seed"], number) if "seed" in rest else weights
+                return weights if drop is None or "seed" not in rest else drop(weights, rest["seed"], number)
 
             def forward(number, outputs):
                 weights = dropped(weights_of(number, ops.take(queries, number, axis=0)), number)

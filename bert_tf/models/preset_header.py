@@ -12,12 +12,14 @@ import keras
 from bert_tf.config import BertConfig, ConfigError, from_dict, save_json
 from bert_tf.config.base import read_json_object
 from bert_tf.config.preset_names import CONFIG_NAME
-from bert_tf.data.schema import VOCABULARY_NAME
 from bert_tf.models.kinds import MODEL_KINDS
 from bert_tf.models.serialization import checked_model, configs_of, serialize_model, upgraded
+from bert_tf.text.byte_pairs import BytePairVocabulary, load_byte_pairs
 from bert_tf.text.vocabulary import Vocabulary, load_vocabulary, save_vocabulary
 
 TASK_NAME = "task.json"
+# A preset holds one of them.
+VOCABULARY_NAMES = (Vocabulary.file_name, BytePairVocabulary.file_name)
 FORMAT_VERSION = 2
 
 
@@ -91,7 +93,7 @@ def write_header(
         FORMAT_VERSION, serialize_model(model), lowercase, vocabulary.fingerprint, info=dict(info or {})
     )
     save_json(header, directory / CONFIG_NAME)
-    save_vocabulary(vocabulary, directory / VOCABULARY_NAME)
+    save_vocabulary(vocabulary, directory / vocabulary.file_name)
     if task is not None:
         save_json(task, directory / TASK_NAME)
 
@@ -110,15 +112,25 @@ def read_header(directory: Path) -> tuple[PresetHeader, Vocabulary, dict[str, An
     """
     path = directory / CONFIG_NAME
     header = checked_header(from_dict(PresetHeader, upgraded(read_json_object(path)), str(path)), str(path))
-    vocabulary = load_vocabulary(directory / VOCABULARY_NAME)
-    check_vocabulary(vocabulary, header.config, str(directory / VOCABULARY_NAME))
+    file = vocabulary_file(directory)
+    if file.name == BytePairVocabulary.file_name:
+        vocabulary: Vocabulary = load_byte_pairs(file).padded(header.config.vocabulary_size)
+    else:
+        vocabulary = load_vocabulary(file)
+    check_vocabulary(vocabulary, header.config, str(file))
     if vocabulary.fingerprint != header.vocabulary_sha256:
         raise ConfigError(
-            f"{directory / VOCABULARY_NAME}: not the vocabulary of {CONFIG_NAME}: the SHA-256 must be "
+            f"{file}: not the vocabulary of {CONFIG_NAME}: the SHA-256 must be "
             f"{header.vocabulary_sha256}. Received: {vocabulary.fingerprint}"
         )
     task_path = directory / TASK_NAME
     return header, vocabulary, read_json_object(task_path) if task_path.exists() else None
+
+
+def vocabulary_file(directory: Path) -> Path:
+    """Returns the path of a preset's vocabulary: vocab.txt, or tokenizer.json if there is only that."""
+    paths = [directory / name for name in VOCABULARY_NAMES]
+    return next((path for path in paths if path.is_file()), paths[0])
 
 
 def check_vocabulary(vocabulary: Vocabulary, config: BertConfig, source: str) -> None:

@@ -24,12 +24,13 @@ from bert_tf.config.preset_names import (
     checkpoint_steps,
     find_preset,
 )
-from bert_tf.data.schema import VOCABULARY_NAME
 from bert_tf.models.preset_files import set_aside
-from bert_tf.models.preset_header import PresetHeader, read_header
+from bert_tf.models.preset_header import PresetHeader, read_header, vocabulary_file
 from bert_tf.models.serialization import deserialize_model
 from bert_tf.models.weights import Weights, WeightsFile, read_weights
 from bert_tf.storage import preset_path
+from bert_tf.text.byte_pairs import tokenizer_of
+from bert_tf.text.tokenizer import TextTokenizer
 from bert_tf.text.vocabulary import Vocabulary
 
 WEIGHTS_NAME = "model.weights.h5"
@@ -62,6 +63,11 @@ class PresetSource:
     weights: Weights
     form: str = ""
     left_out: tuple[str, ...] = ()
+
+    @property
+    def tokenizer(self) -> TextTokenizer:
+        """Tokenizer of the texts."""
+        return tokenizer_of(self.vocabulary, self.header.lowercase)
 
     def model(self, dtype: Any = None) -> keras.Model:
         """Builds the model and loads its weights.
@@ -129,7 +135,7 @@ def open_preset(name: str | Path) -> PresetSource:
         return importlib.import_module(_CONVERSION).open_checkpoint(path)
     if kind == "checkpoint":
         return _checkpoint(path)
-    for file in (CONFIG_NAME, VOCABULARY_NAME, WEIGHTS_NAME):
+    for file in (CONFIG_NAME, vocabulary_file(path).name, WEIGHTS_NAME):
         if not (path / file).is_file():
             raise ConfigError(f"{path}: not a preset: `{file}` is missing{_hint(path)}.")
     header, vocabulary, task = read_header(path)

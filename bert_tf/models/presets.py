@@ -21,13 +21,14 @@ import keras
 
 from bert_tf.config import BertConfig, ConfigError
 from bert_tf.config.preset_names import CONFIG_NAME
-from bert_tf.data.schema import VOCABULARY_NAME
 from bert_tf.models.kinds import MODEL_KINDS
 from bert_tf.models.preset_files import check_replaceable, replace_directory
-from bert_tf.models.preset_header import TASK_NAME, check_vocabulary, read_header, write_header
+from bert_tf.models.preset_header import TASK_NAME, VOCABULARY_NAMES, check_vocabulary, read_header, write_header
 from bert_tf.models.preset_sources import WEIGHTS_NAME, PresetSource, open_preset
 from bert_tf.models.weights import write_weights
 from bert_tf.storage import working_copy
+from bert_tf.text.byte_pairs import tokenizer_of
+from bert_tf.text.tokenizer import TextTokenizer
 from bert_tf.text.vocabulary import Vocabulary
 
 # Verification record of a conversion.
@@ -62,6 +63,11 @@ class Preset:
     kind: str
     task: dict[str, Any] | None
     info: dict[str, Any]
+
+    @property
+    def tokenizer(self) -> TextTokenizer:
+        """Tokenizer of the texts: a BertTokenizer for word pieces, a BytePairTokenizer for a byte-level BPE."""
+        return tokenizer_of(self.vocabulary, self.lowercase)
 
 
 def save_preset(
@@ -108,7 +114,7 @@ def save_preset(
         read_header(staging)
 
     with working_copy(directory) as path:
-        check_replaceable(path, (CONFIG_NAME, VOCABULARY_NAME, WEIGHTS_NAME, TASK_NAME, PARITY_NAME), CONFIG_NAME)
+        check_replaceable(path, (CONFIG_NAME, *VOCABULARY_NAMES, WEIGHTS_NAME, TASK_NAME, PARITY_NAME), CONFIG_NAME)
         replace_directory(path, write)
 
 
@@ -164,8 +170,7 @@ def load_backbone(directory: str | Path, dtype: Any = None) -> Preset:
 
     Example:
         >>> preset = bert_tf.load_backbone("runs/small")  # the encoder without the pre-training heads
-        >>> tokenizer = bert_tf.BertTokenizer(preset.vocabulary, lowercase=preset.lowercase)
-        >>> inputs = bert_tf.pack([tokenizer.ids(["a good film", "dull"])], preset.vocabulary, 32)
+        >>> inputs = bert_tf.pack([preset.tokenizer.ids(["a good film", "dull"])], preset.vocabulary, 32)
         >>> keras.ops.shape(preset.model(inputs)["pooled_output"])
         (2, 128)
     """

@@ -21,8 +21,8 @@ from bert_tf.models.preset_sources import open_preset
 from bert_tf.preprocessing import batches
 from bert_tf.tasks.rows import SINGLE_OUTPUT, EncodedRows
 from bert_tf.text import columns
-from bert_tf.text.tokenizer import BertTokenizer
-from bert_tf.text.vocabulary import Vocabulary
+from bert_tf.text.byte_pairs import tokenizer_from_config
+from bert_tf.text.tokenizer import TextTokenizer
 from bert_tf.training.backends import current_backend
 
 PADDINGS = ("longest", "fixed")
@@ -56,7 +56,7 @@ class Preprocessor(keras.layers.Layer):
 
     def __init__(
         self,
-        tokenizer: BertTokenizer | Mapping[str, Any],
+        tokenizer: TextTokenizer | Mapping[str, Any],
         sequence_length: int = 128,
         padding: str = "longest",
         labels: Sequence[str] | None = None,
@@ -70,9 +70,7 @@ class Preprocessor(keras.layers.Layer):
             raise ConfigError(f"`padding` must be one of {', '.join(PADDINGS)}. Received: {padding!r}")
         if sequence_length < 3:
             raise ConfigError(f"`sequence_length` must be at least 3. Received: {sequence_length}")
-        if not isinstance(tokenizer, BertTokenizer):
-            tokenizer = BertTokenizer(Vocabulary(tuple(tokenizer["vocabulary"])), tokenizer["lowercase"])
-        self.tokenizer = tokenizer
+        self.tokenizer = tokenizer if isinstance(tokenizer, TextTokenizer) else tokenizer_from_config(tokenizer)
         self.sequence_length = sequence_length
         self.padding = padding
         self.labels = None if labels is None else tuple(labels)
@@ -91,18 +89,16 @@ class Preprocessor(keras.layers.Layer):
         """
         source = open_preset(directory)
         header = source.header
-        tokenizer = BertTokenizer(source.vocabulary, header.lowercase)
-        return cls._of(tokenizer, header.config.max_sequence_length, (source.task or {}, header.info), kwargs)
+        return cls._of(source.tokenizer, header.config.max_sequence_length, (source.task or {}, header.info), kwargs)
 
     @classmethod
     def of_preset(cls, preset: presets.Preset) -> Self:
         """Builds the preprocessor of a loaded preset."""
-        tokenizer = BertTokenizer(preset.vocabulary, preset.lowercase)
-        return cls._of(tokenizer, preset.config.max_sequence_length, (preset.task or {}, preset.info), {})
+        return cls._of(preset.tokenizer, preset.config.max_sequence_length, (preset.task or {}, preset.info), {})
 
     @classmethod
     def _of(
-        cls, tokenizer: BertTokenizer, positions: int, stored: tuple[Mapping[str, Any], Mapping[str, Any]], kwargs: Any
+        cls, tokenizer: TextTokenizer, positions: int, stored: tuple[Mapping[str, Any], Mapping[str, Any]], kwargs: Any
     ) -> Self:
         task, info = stored
         length = task.get("max_sequence_length", info.get("sequence_length", cls.sequence_default))
@@ -338,9 +334,8 @@ class Preprocessor(keras.layers.Layer):
 
     def get_config(self) -> dict[str, Any]:
         """Returns the constructor's arguments, with the vocabulary."""
-        tokenizer = {"vocabulary": list(self.tokenizer.vocabulary.tokens), "lowercase": self.tokenizer.lowercase}
         return super().get_config() | {
-            "tokenizer": tokenizer,
+            "tokenizer": self.tokenizer.get_config(),
             "sequence_length": self.sequence_length,
             "padding": self.padding,
             "labels": None if self.labels is None else list(self.labels),

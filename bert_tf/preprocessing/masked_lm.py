@@ -21,7 +21,7 @@ from bert_tf.preprocessing.base import Preprocessor
 from bert_tf.preprocessing.text import BertTextPreprocessor
 from bert_tf.tasks.rows import EncodedRows
 from bert_tf.text import columns
-from bert_tf.text.tokenizer import BertTokenizer
+from bert_tf.text.tokenizer import TextTokenizer
 
 # Shorter rows are padded: `DataConfig` allows none below.
 _LEAST_WIDTH = 8
@@ -66,7 +66,7 @@ class BertMaskedLMPreprocessor(BertTextPreprocessor):
 
     def __init__(
         self,
-        tokenizer: BertTokenizer | Mapping[str, Any],
+        tokenizer: TextTokenizer | Mapping[str, Any],
         sequence_length: int = 128,
         masked_lm_prob: float = 0.15,
         mask_unit: str = "piece",

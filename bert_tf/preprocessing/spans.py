@@ -18,7 +18,7 @@ from bert_tf.tasks.rows import EncodedRows
 from bert_tf.tasks.squad.files import GoldSpan, SquadExample
 from bert_tf.tasks.squad.task import Squad1Task, Squad2Task
 from bert_tf.text import columns
-from bert_tf.text.tokenizer import BertTokenizer
+from bert_tf.text.tokenizer import TextTokenizer
 
 
 @keras.saving.register_keras_serializable(package="bert_tf")
@@ -64,7 +64,7 @@ class BertSpanPreprocessor(Preprocessor):
 
     def __init__(
         self,
-        tokenizer: BertTokenizer | Mapping[str, Any],
+        tokenizer: TextTokenizer | Mapping[str, Any],
         sequence_length: int = 384,
         doc_stride: int = 128,
         max_query_length: int = 64,

@@ -21,7 +21,7 @@ from bert_tf.tasks.classify.rows import unpadded
 from bert_tf.tasks.rows import SINGLE_OUTPUT, EncodedRows
 from bert_tf.text import columns
 from bert_tf.text.packing import pack
-from bert_tf.text.tokenizer import BertTokenizer, string_tensor
+from bert_tf.text.tokenizer import TextTokenizer, string_tensor
 
 logger = logging.getLogger(__name__)
 TRUNCATIONS = ("longest_first", "only_first", "only_second")
@@ -74,7 +74,7 @@ class BertTextPreprocessor(Preprocessor):
 
     def __init__(
         self,
-        tokenizer: BertTokenizer | Mapping[str, Any],
+        tokenizer: TextTokenizer | Mapping[str, Any],
         sequence_length: int = 128,
         truncation: str = "longest_first",
         padding: str = PADDINGS[0],
@@ -93,7 +93,7 @@ class BertTextPreprocessor(Preprocessor):
 
     @classmethod
     def _of(
-        cls, tokenizer: BertTokenizer, positions: int, stored: tuple[Mapping[str, Any], Mapping[str, Any]], kwargs: Any
+        cls, tokenizer: TextTokenizer, positions: int, stored: tuple[Mapping[str, Any], Mapping[str, Any]], kwargs: Any
     ) -> Self:
         preprocessor = super()._of(tokenizer, positions, stored, kwargs)
         preprocessor.num_texts = stored[0].get("text_columns", 1)

@@ -17,7 +17,7 @@ from bert_tf.reports.tasks.scored import Scored
 from bert_tf.tasks.example_scores import ExampleScores
 from bert_tf.tasks.input_errors import InputErrors
 from bert_tf.tasks.rows import Arrays, EncodedRows
-from bert_tf.text.tokenizer import BertTokenizer
+from bert_tf.text.tokenizer import TextTokenizer
 from bert_tf.training.losses import Objective
 
 Example = TypeVar("Example")
@@ -107,7 +107,7 @@ class Task(ABC, Generic[Example, Answer]):
 
     @abstractmethod
     def encode(
-        self, examples: Sequence[Example], tokenizer: BertTokenizer, length: int, labelled: bool = True
+        self, examples: Sequence[Example], tokenizer: TextTokenizer, length: int, labelled: bool = True
     ) -> EncodedRows:
         """Encodes examples as rows.
 

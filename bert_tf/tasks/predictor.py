@@ -17,7 +17,6 @@ from bert_tf.tasks.inference import outputs_of
 from bert_tf.tasks.input_errors import InputErrors
 from bert_tf.tasks.registry import task_of, with_default_task
 from bert_tf.text.columns import is_single
-from bert_tf.text.tokenizer import BertTokenizer
 from bert_tf.training.backends import Model, current_backend
 
 # Examples held in memory at once.
@@ -63,7 +62,7 @@ class TaskPredictor:
             ) from error
         self._config = loaded.config
         self.max_sequence_length = min(length, loaded.config.max_sequence_length)
-        self._tokenizer = BertTokenizer(loaded.vocabulary, loaded.lowercase)
+        self._tokenizer = loaded.tokenizer
         backend = current_backend()
         self.model, self._most_widths = backend.compile_predict(loaded.model), backend.most_widths
 

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import functools
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import tensorflow as tf
 import tensorflow_text as tf_text
 
+from bert_tf.config import ConfigError
 from bert_tf.text import normalization, offsets
 from bert_tf.text.vocabulary import CONTINUATION, MAX_WORD_CHARS, UNK, Vocabulary
 
@@ -104,7 +106,59 @@ def _compile(vocabulary: Vocabulary) -> _WordPieces:
     return _compiled[vocabulary.fingerprint]
 
 
-class BertTokenizer:
+class TextTokenizer(ABC):
+    """The methods of all tokenizers.
+
+    Args:
+        vocabulary: tokens.
+        lowercase: whether text is lower-cased.
+    """
+
+    in_graph: ClassVar[bool] = True
+    """Whether a SavedModel can hold the tokenizer."""
+
+    def __init__(self, vocabulary: Vocabulary, lowercase: bool) -> None:
+        self.vocabulary = vocabulary
+        self.lowercase = lowercase
+
+    @abstractmethod
+    def __call__(self, texts: Sequence[str] | tf.Tensor) -> tf.RaggedTensor:
+        """Tokenizes texts, eagerly or inside a graph; returns ragged (n, None) int32 ids."""
+
+    @abstractmethod
+    def ids(self, texts: tf.Tensor, keep_mask_token: bool = False) -> tf.RaggedTensor:
+        """Tokenizes string tensors, (n,); a literal `[MASK]` becomes the mask id with `keep_mask_token`."""
+
+    @abstractmethod
+    def tokenize(self, texts: Sequence[str]) -> RaggedIds:
+        """Tokenizes texts in Python."""
+
+    @abstractmethod
+    def tokenize_with_offsets(self, texts: Sequence[str]) -> tuple[RaggedIds, np.ndarray, np.ndarray]:
+        """Tokenizes texts in Python and returns the characters of each token: ids, `starts` and `limits`."""
+
+    @abstractmethod
+    def pieces(self, texts: tf.Tensor) -> Pieces:
+        """Tokenizes string tensors, (n,), with the characters of each token."""
+
+    def tokenize_words(self, words: Sequence[str]) -> RaggedIds:
+        """Tokenizes words of a text in Python, without what stands around them."""
+        return self.tokenize(words)
+
+    def tokens(self, ids: Sequence[int] | np.ndarray) -> list[str]:
+        """Converts ids to tokens. Raises ValueError for an id outside the vocabulary."""
+        return self.vocabulary.tokens_of(ids)
+
+    @abstractmethod
+    def detokenize(self, ids: Sequence[int] | np.ndarray) -> str:
+        """Converts ids to text."""
+
+    def get_config(self) -> dict[str, Any]:
+        """Returns what `byte_pairs.tokenizer_from_config` needs."""
+        return {"vocabulary": list(self.vocabulary.tokens), "lowercase": self.lowercase}
+
+
+class BertTokenizer(TextTokenizer):
     """Splits text into the word pieces of a vocabulary, identically to the original BERT.
 
     Tokenization consists of TensorFlow operations: `ids` and `pieces` add them to a graph, the other methods call that
@@ -128,8 +182,12 @@ class BertTokenizer:
     """
 
     def __init__(self, vocabulary: Vocabulary, lowercase: bool = True):
-        self.vocabulary = vocabulary
-        self.lowercase = lowercase
+        if vocabulary.file_name != Vocabulary.file_name:
+            raise ConfigError(
+                f"`vocabulary` must hold word pieces. Received: that of a {vocabulary.file_name}. Use "
+                "`load_preset(...).tokenizer`, which is right for every model."
+            )
+        super().__init__(vocabulary, lowercase)
         self._word_pieces = _compile(vocabulary)
         signature = [tf.TensorSpec([None], tf.string)]
         self._ids_graph = tf.function(self.ids, input_signature=signature, autograph=False)
@@ -238,14 +296,6 @@ class BertTokenizer:
         batches = [self._words_graph(batch) for batch in _batches(texts)]
         return RaggedWords(_joined([batch.values for batch in batches], object), _row_splits(batches))
 
-    def tokens(self, ids: Sequence[int] | np.ndarray) -> list[str]:
-        """Converts ids to word pieces. Raises ValueError for an id outside the vocabulary."""
-        pieces = np.asarray(ids, np.int64).tolist()
-        for piece in pieces:
-            if not 0 <= piece < len(self.vocabulary):
-                raise ValueError(f"ids must be in [0, {len(self.vocabulary)}). Received: {piece}")
-        return [self.vocabulary.tokens[piece] for piece in pieces]
-
     def detokenize(self, ids: Sequence[int] | np.ndarray) -> str:
         """Converts ids to text, with single spaces between words; special tokens count as words."""
         return " ".join(self.tokens(ids)).replace(f" {CONTINUATION}", "")
@@ -300,6 +350,11 @@ def _batches(texts: Sequence[str]) -> Iterator[tf.Tensor]:
         last = max(first + 1, min(first + _BATCH_TEXTS, within))
         yield tf.constant(encoded[first:last], tf.string)
         first = last
+
+
+def checked_texts(texts: Sequence[str]) -> list[str]:
+    """Returns texts without lone surrogates. Raises ValueError for anything but a sequence of strings."""
+    return [text.decode("utf-8") for text in _all_encoded(texts)]
 
 
 def _all_encoded(texts: Sequence[str]) -> list[bytes]:

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import functools
 import hashlib
-from dataclasses import dataclass
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import ClassVar, Self
 
 import numpy as np
 
@@ -13,6 +16,8 @@ from bert_tf.config.files import write_file
 
 PAD, UNK, CLS, SEP, MASK = SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 CONTINUATION = "##"
+# Text never contains such a piece, because brackets are separate words.
+_PADDING = re.compile(r"\[padding(\d+)\]")
 # Longer words are unknown (`max_input_chars_per_word` of the original).
 MAX_WORD_CHARS = 200
 
@@ -37,8 +42,19 @@ class Vocabulary:
     """
 
     tokens: tuple[str, ...]
+    file_name: ClassVar[str] = "vocab.txt"
 
     def __post_init__(self) -> None:
+        self._check_pieces()
+        missing = [token for token in SPECIAL_TOKENS if token not in self._ids]
+        if missing:
+            raise ValueError(
+                f"a vocabulary must hold {', '.join(SPECIAL_TOKENS)}. "
+                f"Received: {len(self.tokens)} word pieces without {', '.join(missing)}. Use the model's "
+                f"{self.file_name}, or learn a vocabulary with `bert-tf vocab`."
+            )
+
+    def _check_pieces(self) -> None:
         lines: dict[str, int] = {}
         for line, token in enumerate(self.tokens, start=1):
             if not token.strip(" \t\r\n"):
@@ -49,13 +65,6 @@ class Vocabulary:
                 raise ValueError(
                     f"line {line}: word pieces must be distinct. Received: {token!r}, also on line {lines[token]}"
                 )
-        missing = [token for token in SPECIAL_TOKENS if token not in lines]
-        if missing:
-            raise ValueError(
-                f"a vocabulary must hold {', '.join(SPECIAL_TOKENS)}. "
-                f"Received: {len(self.tokens)} word pieces without {', '.join(missing)}. Use the model's vocab.txt, or "
-                "learn a vocabulary with `bert-tf vocab`."
-            )
 
     def __len__(self) -> int:
         return len(self.tokens)
@@ -107,6 +116,25 @@ class Vocabulary:
         flags = np.array([token.startswith(CONTINUATION) for token in self.tokens], np.bool_)
         flags.setflags(write=False)
         return flags
+
+    def tokens_of(self, ids: Sequence[int] | np.ndarray) -> list[str]:
+        """Returns the pieces of ids. Raises ValueError for an id outside the vocabulary."""
+        pieces = np.asarray(ids, np.int64).tolist()
+        for piece in pieces:
+            if not 0 <= piece < len(self):
+                raise ValueError(f"ids must be in [0, {len(self)}). Received: {piece}")
+        return [self.tokens[piece] for piece in pieces]
+
+    def padded(self, size: int) -> Self:
+        """Returns the vocabulary with pieces `[paddingN]`, which no text has, up to a size."""
+        return replace(self, tokens=(*self.tokens, *(f"[padding{number}]" for number in range(len(self), size))))
+
+    def without_padding(self) -> Self:
+        """Returns the vocabulary without the pieces of `padded`."""
+        length = len(self)
+        while length and (match := _PADDING.fullmatch(self.tokens[length - 1])) and int(match[1]) == length - 1:
+            length -= 1
+        return self if length == len(self) else replace(self, tokens=self.tokens[:length])
 
     @functools.cached_property
     def fingerprint(self) -> str:

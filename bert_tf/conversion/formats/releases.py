@@ -14,7 +14,6 @@ from bert_tf.conversion.checkpoint import (
     conversion_errors,
     fitted_vocabulary,
     read_json,
-    without_padding,
 )
 from bert_tf.conversion.tensors import ConversionError
 from bert_tf.data.schema import VOCABULARY_NAME
@@ -134,7 +133,7 @@ def write_release(checkpoint: Checkpoint, directory: Path, options: Options) -> 
         values[_CASE_KEY] = checkpoint.lowercase
     save_json(dict(sorted(values.items())), directory / CONFIG_NAME)
     if vocabulary is not None:
-        save_vocabulary(without_padding(vocabulary), directory / VOCABULARY_NAME)
+        save_vocabulary(vocabulary.without_padding(), directory / VOCABULARY_NAME)
 
 
 def _check(mapping: Mapping[str, Any], path: Path) -> None:

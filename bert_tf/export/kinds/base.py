@@ -21,11 +21,12 @@ from bert_tf.export.checks import checked_examples, checked_ids
 from bert_tf.export.verify.comparison import Tensors
 from bert_tf.models import Preset
 from bert_tf.text.packing import pack
-from bert_tf.text.tokenizer import BertTokenizer
 from bert_tf.text.vocabulary import Vocabulary
 
 DEFAULT_SIGNATURE, IDS_SIGNATURE, EXAMPLES_SIGNATURE = "serving_default", "ids", "serve_examples"
 EXAMPLES = "examples"
+# Keras makes the only signature the default one too.
+_OF_IDS = (DEFAULT_SIGNATURE, IDS_SIGNATURE)
 # [CLS], one word piece for each of two texts, two [SEP], and a few more pieces.
 SHORTEST_SEQUENCE = 8
 # Text rows are padded to a multiple of this length; see `padded_rows`.
@@ -93,7 +94,7 @@ class Signatures(ABC):
         self.preset = preset
         self.model: keras.Model = preset.model
         self.vocabulary = preset.vocabulary
-        self.tokenizer = BertTokenizer(preset.vocabulary, lowercase=preset.lowercase)
+        self.tokenizer = preset.tokenizer
 
     @classmethod
     def of(cls, preset: Preset, max_sequence_length: int | None, top_k: int) -> Signatures:
@@ -132,6 +133,12 @@ class Signatures(ABC):
             IDS_SIGNATURE: Endpoint(self.answer_ids, self.ids_inputs),
             EXAMPLES_SIGNATURE: Endpoint(self.answer_examples, (tf.TensorSpec([None], tf.string, EXAMPLES),)),
         }
+
+    @property
+    def served(self) -> dict[str, Endpoint]:
+        """The signatures that a SavedModel can hold: all, or that of ids if no graph computes the tokenizer."""
+        endpoints = self.endpoints
+        return endpoints if self.tokenizer.in_graph else dict.fromkeys(_OF_IDS, endpoints[IDS_SIGNATURE])
 
     def row(self, outputs: Tensors) -> dict[str, Any]:
         """Returns one row of `serving_default` outputs as a dictionary for people and JSON.

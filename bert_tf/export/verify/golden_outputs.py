@@ -35,7 +35,7 @@ def record(signatures: Signatures, precision: str) -> list[Case]:
     empty = {name: value[:0] for name, value in samples.items()}
     requests = [
         (name, batch, outputs)
-        for name, endpoint in signatures.endpoints.items()
+        for name, endpoint in signatures.served.items()
         for batch, outputs in zip((samples, empty), _outputs(endpoint, (samples, empty)), strict=True)
     ]
     relative = relative_tolerance(precision, signatures.preset.config)
@@ -47,7 +47,7 @@ def record(signatures: Signatures, precision: str) -> list[Case]:
             for output, values in outputs.items()
         }
         tolerances = undecided(tolerances, signatures.open_values(name, batch, outputs, errors.of_logits), outputs)
-        inputs = {str(spec.name): batch[str(spec.name)] for spec in signatures.endpoints[name].inputs}
+        inputs = {str(spec.name): batch[str(spec.name)] for spec in signatures.served[name].inputs}
         cases.append(Case(name, inputs, outputs, tolerances))
     return cases
 

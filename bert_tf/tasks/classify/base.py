@@ -25,7 +25,7 @@ from bert_tf.tasks.example_scores import ExampleScores, correlation_scores, mean
 from bert_tf.tasks.predictions import LabelPrediction, NumberPrediction, check_unranked
 from bert_tf.tasks.rows import Arrays, EncodedRows
 from bert_tf.text import columns
-from bert_tf.text.tokenizer import BertTokenizer
+from bert_tf.text.tokenizer import TextTokenizer
 from bert_tf.training.losses import CLASSIFICATION, REGRESSION, SINGLE_OUTPUT, Objective
 
 TextAnswer = TypeVar("TextAnswer")
@@ -77,7 +77,7 @@ class TextsTask(Task[TextExample, TextAnswer]):
         """Returns the targets, (E,), and float32 weights of the same shape; None weighs all 1."""
 
     def encode(
-        self, examples: Sequence[TextExample], tokenizer: BertTokenizer, length: int, labelled: bool = True
+        self, examples: Sequence[TextExample], tokenizer: TextTokenizer, length: int, labelled: bool = True
     ) -> EncodedRows:
         """Encodes each example, or each of its windows, as `[CLS] a [SEP]` or `[CLS] a [SEP] b [SEP]`."""
         rows = text_rows(examples, tokenizer, length, self.windows)

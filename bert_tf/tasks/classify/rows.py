@@ -11,7 +11,7 @@ import tensorflow as tf
 from bert_tf.data.schema import PADDING_MASK, SEGMENT_IDS, TOKEN_IDS
 from bert_tf.tasks.rows import EncodedRows
 from bert_tf.text.packing import pack
-from bert_tf.text.tokenizer import BertTokenizer, RaggedIds
+from bert_tf.text.tokenizer import RaggedIds, TextTokenizer
 
 # Number of rows that are padded and packed at once.
 _PART = 4096
@@ -34,7 +34,7 @@ class TextExample:
 
 
 def text_rows(
-    examples: Sequence[TextExample], tokenizer: BertTokenizer, length: int, windows: bool = False
+    examples: Sequence[TextExample], tokenizer: TextTokenizer, length: int, windows: bool = False
 ) -> EncodedRows:
     """Encodes texts, one or two for all examples, as rows of at most `length` tokens, without targets.
 
@@ -73,7 +73,7 @@ def mean_of_windows(values: np.ndarray, rows: EncodedRows, examples: int) -> np.
 
 
 def _packed(
-    columns: Sequence[RaggedIds], begins: np.ndarray, ends: np.ndarray, tokenizer: BertTokenizer, length: int
+    columns: Sequence[RaggedIds], begins: np.ndarray, ends: np.ndarray, tokenizer: TextTokenizer, length: int
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Returns the tokens of rows, the length of each row and of its first segment, all int32."""
     segments = [_sliced(*arguments) for arguments in zip(columns, begins, ends, strict=True)]

@@ -25,7 +25,7 @@ from bert_tf.tasks.features.cache import INDEX_NAME, FeatureFolder, extract
 from bert_tf.tasks.features.rows import token_extraction
 from bert_tf.tasks.input_errors import InputErrors
 from bert_tf.tasks.rows import EncodedRows
-from bert_tf.text.tokenizer import BertTokenizer
+from bert_tf.text.tokenizer import TextTokenizer
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ def embed_file(
     length = max_sequence_length or positions
     if length > positions:
         raise ValueError(f"`max_sequence_length` must not exceed the model's {positions} positions. Received: {length}")
-    tokenizer = BertTokenizer(source.vocabulary, source.lowercase)
+    tokenizer = source.tokenizer
     input_errors = InputErrors() if input_errors is None else input_errors
     read = task.read(path, input_errors, labelled=False) if task else read_lines(path, input_errors)
     examples: list[Any] = list(read)
@@ -95,7 +95,7 @@ def embed_file(
 
 
 def _write_index(
-    path: Path, rows: EncodedRows, examples: Sequence[Any], kept: Sequence[Window], tokenizer: BertTokenizer
+    path: Path, rows: EncodedRows, examples: Sequence[Any], kept: Sequence[Window], tokenizer: TextTokenizer
 ) -> None:
     """Writes one line for each row: its example, place, token offsets, tokens, and its window of the text."""
     with staged_file(path) as file:
@@ -136,7 +136,7 @@ def windows(length: int, most: int) -> list[Window]:
 
 
 def encode_lines(
-    lines: Sequence[TextExample], tokenizer: BertTokenizer, length: int
+    lines: Sequence[TextExample], tokenizer: TextTokenizer, length: int
 ) -> tuple[EncodedRows, list[Window]]:
     """Returns rows of `[CLS] pieces [SEP]`, and their windows. Raises ValueError if `length` is less than 4."""
     if length < 4:

@@ -22,8 +22,9 @@ from bert_tf.models import BertBackbone, Preset, load_backbone
 from bert_tf.models.presets import encoder_of
 from bert_tf.tasks.classify.rows import TextExample, text_rows
 from bert_tf.tasks.inference import outputs_of
+from bert_tf.text.byte_pairs import tokenizer_of
 from bert_tf.text.columns import rows_of
-from bert_tf.text.tokenizer import BertTokenizer
+from bert_tf.text.tokenizer import TextTokenizer
 from bert_tf.text.vocabulary import Vocabulary
 from bert_tf.training.backends import Model, current_backend
 from bert_tf.training.losses import SINGLE_OUTPUT
@@ -103,8 +104,8 @@ def embed(
 
 
 @functools.lru_cache(maxsize=2)
-def _tokenizer(vocabulary: Vocabulary, lowercase: bool) -> BertTokenizer:
-    return BertTokenizer(vocabulary, lowercase)
+def _tokenizer(vocabulary: Vocabulary, lowercase: bool) -> TextTokenizer:
+    return tokenizer_of(vocabulary, lowercase)
 
 
 def _pooled(encoder: BertBackbone, pooling: str, layers: str) -> keras.Model:

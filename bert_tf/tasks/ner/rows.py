@@ -13,7 +13,7 @@ import numpy as np
 
 from bert_tf.tasks.ner.files import Sentence
 from bert_tf.tasks.rows import EncodedRows
-from bert_tf.text.tokenizer import BertTokenizer
+from bert_tf.text.tokenizer import TextTokenizer
 from bert_tf.training.losses import SINGLE_OUTPUT
 
 # [CLS] and [SEP].
@@ -30,7 +30,7 @@ class Window(NamedTuple):
 
 
 def word_rows(
-    sentences: Sequence[Sentence], tokenizer: BertTokenizer, length: int, targets: np.ndarray | None = None
+    sentences: Sequence[Sentence], tokenizer: TextTokenizer, length: int, targets: np.ndarray | None = None
 ) -> EncodedRows:
     """Encodes each sentence as `[CLS] words [SEP]`, filled up with context words of its document.
 
@@ -142,11 +142,11 @@ def _back(document: Sequence[Sequence[str]], number: int, reach: int) -> int:
     return number
 
 
-def _pieces(words: Sequence[str], tokenizer: BertTokenizer, most: int) -> tuple[np.ndarray, np.ndarray]:
+def _pieces(words: Sequence[str], tokenizer: TextTokenizer, most: int) -> tuple[np.ndarray, np.ndarray]:
     """Returns the pieces of all words, 1 to `most` each, int32, and the start offset of each word, and the end."""
     numbers: dict[str, int] = {}
     index = np.array([numbers.setdefault(word, len(numbers)) for word in words], np.int64)
-    ids, splits = tokenizer.tokenize(list(numbers))
+    ids, splits = tokenizer.tokenize_words(list(numbers))
     counts = np.diff(splits)
     # [UNK] is appended after all pieces, for words without pieces.
     begins = np.where(counts > 0, splits[:-1], len(ids))[index]
@@ -157,7 +157,7 @@ def _pieces(words: Sequence[str], tokenizer: BertTokenizer, most: int) -> tuple[
 
 
 def _joined(
-    rows: Sequence[Window], pieces: np.ndarray, offsets: np.ndarray, tokenizer: BertTokenizer
+    rows: Sequence[Window], pieces: np.ndarray, offsets: np.ndarray, tokenizer: TextTokenizer
 ) -> tuple[np.ndarray, ...]:
     """Returns token ids, row splits and token weights of all rows."""
     lengths = [int(offsets[row.end] - offsets[row.start]) + _SPECIAL for row in rows]

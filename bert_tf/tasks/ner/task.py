@@ -26,7 +26,7 @@ from bert_tf.tasks.ner.tags import OUTSIDE, SCHEMES, entities, entity_scores, sc
 from bert_tf.tasks.ner.texts import NerAnswer, prediction_of, sentences_of
 from bert_tf.tasks.predictions import WordsPrediction, check_unranked
 from bert_tf.tasks.rows import Arrays, EncodedRows
-from bert_tf.text.tokenizer import BertTokenizer
+from bert_tf.text.tokenizer import TextTokenizer
 from bert_tf.training.losses import CLASSIFICATION, SINGLE_OUTPUT, Objective
 
 # Scheme of the model's classes, independent of the files' scheme.
@@ -120,7 +120,7 @@ class NerTask(Task[Sentence, NerAnswer]):
         return replace(self, labels=names, scheme=self.scheme or _MODEL_SCHEME)
 
     def encode(
-        self, examples: Sequence[Sentence], tokenizer: BertTokenizer, length: int, labelled: bool = True
+        self, examples: Sequence[Sentence], tokenizer: TextTokenizer, length: int, labelled: bool = True
     ) -> EncodedRows:
         """Encodes sentences with `word_rows`; targets are the classes of the words, at their first pieces."""
         targets = None

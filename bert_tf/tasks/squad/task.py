@@ -24,7 +24,7 @@ from bert_tf.tasks.squad.files import SquadExample, json_object_writer, read_squ
 from bert_tf.tasks.squad.metric import Points, best_threshold, metrics_v1, metrics_v2, points_v1, points_v2
 from bert_tf.tasks.squad.windows import Windows, make_windows
 from bert_tf.text import columns
-from bert_tf.text.tokenizer import BertTokenizer
+from bert_tf.text.tokenizer import TextTokenizer
 from bert_tf.training.losses import SPANS, Objective
 
 logger = logging.getLogger(__name__)
@@ -74,7 +74,7 @@ class Squad1Task(Task[SquadExample, SquadAnswer]):
         return read_squad(path, input_errors, labelled, self.may_be_impossible)
 
     def encode(
-        self, examples: Sequence[SquadExample], tokenizer: BertTokenizer, length: int, labelled: bool = True
+        self, examples: Sequence[SquadExample], tokenizer: TextTokenizer, length: int, labelled: bool = True
     ) -> EncodedRows:
         """Encodes the windows of each question. Raises ValueError if rows of `length` have no room for a context."""
         if length < self.max_query_length + _LEAST_BESIDE_QUERY:

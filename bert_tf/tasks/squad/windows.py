@@ -17,7 +17,7 @@ import numpy as np
 from bert_tf.data.schema import END_LOGITS, START_LOGITS
 from bert_tf.tasks.rows import Arrays, EncodedRows
 from bert_tf.tasks.squad.files import SquadExample
-from bert_tf.text.tokenizer import BertTokenizer, RaggedIds
+from bert_tf.text.tokenizer import RaggedIds, TextTokenizer
 from bert_tf.text.vocabulary import Vocabulary
 
 # Word pieces, (T,), and the index of the first one of each window, (N,).
@@ -75,7 +75,7 @@ class _Contexts:
 
 def make_windows(
     examples: Sequence[SquadExample],
-    tokenizer: BertTokenizer,
+    tokenizer: TextTokenizer,
     length: int,
     stride: int,
     max_query_length: int,
@@ -168,7 +168,7 @@ def _cut(sizes: np.ndarray, room: np.ndarray, stride: int) -> tuple[np.ndarray, 
     return of, begins, np.minimum(room[of], sizes[of] - begins)
 
 
-def _tokenized(examples: Sequence[SquadExample], tokenizer: BertTokenizer) -> _Contexts:
+def _tokenized(examples: Sequence[SquadExample], tokenizer: TextTokenizer) -> _Contexts:
     numbers: dict[str, int] = {}
     of_question = [numbers.setdefault(example.context, len(numbers)) for example in examples]
     tokens, starts, limits = tokenizer.tokenize_with_offsets(list(numbers))

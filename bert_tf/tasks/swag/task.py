@@ -23,7 +23,7 @@ from bert_tf.tasks.predictions import ChoicePrediction, check_unranked
 from bert_tf.tasks.rows import Arrays, EncodedRows
 from bert_tf.tasks.swag.files import CONTEXT, PREDICTION, START, ChoiceExample, read_choices, read_predictions
 from bert_tf.tasks.swag.texts import choice_examples
-from bert_tf.text.tokenizer import BertTokenizer
+from bert_tf.text.tokenizer import TextTokenizer
 from bert_tf.training.losses import CLASSIFICATION, SINGLE_OUTPUT, Objective
 
 
@@ -66,7 +66,7 @@ class SwagTask(Task[ChoiceExample, ChoiceAnswer]):
                 )
 
     def encode(
-        self, examples: Sequence[ChoiceExample], tokenizer: BertTokenizer, length: int, labelled: bool = True
+        self, examples: Sequence[ChoiceExample], tokenizer: TextTokenizer, length: int, labelled: bool = True
     ) -> EncodedRows:
         """Encodes a pair for each ending; the longer text of a pair is truncated at its end."""
         pairs = [(example.context, choice) for example in examples for choice in _choices(example)]

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from bert_tf.conversion import ConversionError
-from bert_tf.conversion.checkpoint import fitted, read_vocabulary, without_padding
+from bert_tf.conversion.checkpoint import fitted, read_vocabulary
 from bert_tf.conversion.formats.releases import read_config
 from bert_tf.conversion.tensors import Heads, Tensor, check_tensors, expected_shapes, heads_among
 from bert_tf.conversion.verify.outputs import Answers
@@ -93,10 +93,10 @@ def test_vocabulary_is_padded_on_request_only() -> None:
         fitted(VOCABULARY, 19, "v", padded=True)
     padded = fitted(VOCABULARY, 22, "v", padded=True)
     assert padded.tokens[20:] == ("[padding20]", "[padding21]")
-    assert without_padding(padded) == VOCABULARY
-    assert without_padding(VOCABULARY) is VOCABULARY
+    assert padded.without_padding() == VOCABULARY
+    assert VOCABULARY.without_padding() is VOCABULARY
     padded_vocabulary = Vocabulary((*VOCABULARY.tokens, "[padding7]"))
-    assert without_padding(padded_vocabulary) is padded_vocabulary
+    assert padded_vocabulary.without_padding() is padded_vocabulary
 
 
 def test_invalid_vocabulary_is_refused_with_its_line(tmp_path: Path) -> None:

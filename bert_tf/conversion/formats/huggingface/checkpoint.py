@@ -15,14 +15,15 @@ import ml_dtypes
 import numpy as np
 
 from bert_tf.config import save_json
-from bert_tf.conversion.checkpoint import DTYPES, Checkpoint, Options, fitted, without_padding
+from bert_tf.conversion.checkpoint import DTYPES, Checkpoint, Options, fitted
 from bert_tf.conversion.formats.huggingface import config as configs
 from bert_tf.conversion.formats.huggingface import modernbert
 from bert_tf.conversion.formats.huggingface import names as layout
-from bert_tf.conversion.formats.huggingface.tokenizer import read_tokenizer, write_tokenizer
+from bert_tf.conversion.formats.huggingface.tokenizer import read_tokenizer, write_byte_pairs, write_tokenizer
 from bert_tf.conversion.formats.huggingface.weights import NAMES, OTHER_NAMES, read_weights, write_shards
 from bert_tf.conversion.formats.name_table import StoredTensor
 from bert_tf.conversion.tensors import ConversionError, Heads, checked_rate, expected_shapes
+from bert_tf.text.byte_pairs import BytePairVocabulary
 from bert_tf.text.casing import is_lowercase
 
 _NUMBERS = {"float32": np.float32, "bfloat16": ml_dtypes.bfloat16, "float16": np.float16}
@@ -92,13 +93,16 @@ def write(checkpoint: Checkpoint, directory: Path, options: Options) -> list[str
     dtype = options.dtype or checkpoint.dtype
     if dtype not in DTYPES:
         raise ConversionError(f"`dtype` must be one of {', '.join(DTYPES)}. Received: {dtype!r}")
-    pieces = None if checkpoint.vocabulary is None else without_padding(checkpoint.vocabulary)
+    pieces = None if checkpoint.vocabulary is None else checkpoint.vocabulary.without_padding()
     if pieces is not None:
         if checkpoint.lowercase is None:
             raise ConversionError(f"{checkpoint.path}: its casing is unknown. Add --lowercase true or false.")
         info = checkpoint.info.get(configs.INFO_KEY, {})
         longest = info.get("model_max_length", checkpoint.config.max_sequence_length)
-        write_tokenizer(directory, pieces, checkpoint.lowercase, longest, tuple(info.get("added_tokens", ())))
+        if isinstance(pieces, BytePairVocabulary):
+            write_byte_pairs(directory, pieces, longest)
+        else:
+            write_tokenizer(directory, pieces, checkpoint.lowercase, longest, tuple(info.get("added_tokens", ())))
     length = None if pieces is None else len(pieces)
     save_json(configs.written_config(checkpoint, heads, dtype, length), directory / configs.CONFIG_NAME)
     _write_weights(checkpoint, heads, dtype, directory, options.shard_bytes)

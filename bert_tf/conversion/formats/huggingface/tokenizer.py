@@ -13,8 +13,9 @@ from typing import Any
 from tokenizers import AddedToken, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
 
 from bert_tf.config import save_json
-from bert_tf.conversion.checkpoint import read_json, read_vocabulary
+from bert_tf.conversion.checkpoint import conversion_errors, read_json, read_vocabulary
 from bert_tf.conversion.tensors import ConversionError
+from bert_tf.text.byte_pairs import BytePairVocabulary, is_byte_pairs, load_byte_pairs
 from bert_tf.text.vocabulary import CLS, CONTINUATION, MASK, MAX_WORD_CHARS, PAD, SEP, UNK, Vocabulary, save_vocabulary
 
 VOCABULARY_NAME, TOKENIZER_NAME, SETTINGS_NAME = "vocab.txt", "tokenizer.json", "tokenizer_config.json"
@@ -77,6 +78,13 @@ class TokenizerFiles:
 def read_tokenizer(directory: Path, class_name: Any, vocab: Path | None) -> TokenizerFiles:
     """Reads a tokenizer's files. Raises ConversionError for a class, setting or special token that BERT's lacks."""
     settings = _json(directory / SETTINGS_NAME)
+    longest = settings.get("model_max_length", settings.get("max_len"))
+    # The library writes 10^30 for no limit.
+    longest = longest if isinstance(longest, int) and longest < 10**9 else None
+    file = directory / TOKENIZER_NAME
+    if vocab is None and is_byte_pairs(_json(file)):
+        with conversion_errors():
+            return TokenizerFiles(load_byte_pairs(file), file, False, longest=longest)
     _check_settings(settings, directory / SETTINGS_NAME)
     _check_class(class_name, directory / "config.json")
     _check_special(_json(directory / SPECIAL_NAME), directory / SPECIAL_NAME)
@@ -90,9 +98,6 @@ def read_tokenizer(directory: Path, class_name: Any, vocab: Path | None) -> Toke
     name = directory.absolute().name.lower()
     if lowercase is None and "cased" in name:
         lowercase = "uncased" in name
-    longest = settings.get("model_max_length", settings.get("max_len"))
-    # The library writes 10^30 for no limit.
-    longest = longest if isinstance(longest, int) and longest < 10**9 else None
     source = vocab or directory / (VOCABULARY_NAME if (directory / VOCABULARY_NAME).is_file() else TOKENIZER_NAME)
     pieces = _pieces(whole, source, directory, vocab)
     if pieces is None:
@@ -132,6 +137,14 @@ def write_tokenizer(
         for number, token, special in sorted(tokens)
     }  # fmt: skip
     save_json(settings | _SPECIAL, directory / SETTINGS_NAME)
+
+
+def write_byte_pairs(directory: Path, vocabulary: BytePairVocabulary, longest: int) -> None:
+    """Writes the files of a byte-level BPE for at most `longest` tokens."""
+    save_vocabulary(vocabulary, directory / TOKENIZER_NAME)
+    save_json(_SPECIAL, directory / SPECIAL_NAME)
+    settings = {"tokenizer_class": "PreTrainedTokenizerFast", "model_max_length": longest}
+    save_json(settings | {"model_input_names": ["input_ids", "attention_mask"]} | _SPECIAL, directory / SETTINGS_NAME)
 
 
 def _chain(vocabulary: Vocabulary, lowercase: bool, added: tuple[str, ...]) -> Tokenizer:

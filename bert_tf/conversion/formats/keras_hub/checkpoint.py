@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from bert_tf.config import BertConfig, ConfigError, save_json
-from bert_tf.conversion.checkpoint import Checkpoint, Options, fitted_vocabulary, has_keys, read_json, without_padding
+from bert_tf.conversion.checkpoint import Checkpoint, Options, fitted_vocabulary, has_keys, read_json
 from bert_tf.conversion.formats.keras_hub import config as configs
 from bert_tf.conversion.formats.keras_hub import weights
 from bert_tf.conversion.formats.keras_hub.config import Remembered, Task
@@ -88,7 +88,7 @@ def write(checkpoint: Checkpoint, directory: Path, options: Options) -> list[str
     if checkpoint.vocabulary is not None and checkpoint.lowercase is not None:
         save_json(configs.tokenizer_object(checkpoint.lowercase), directory / configs.TOKENIZER_NAME)
         (directory / _VOCABULARY).parent.mkdir(parents=True)
-        save_vocabulary(without_padding(checkpoint.vocabulary), directory / _VOCABULARY)
+        save_vocabulary(checkpoint.vocabulary.without_padding(), directory / _VOCABULARY)
         preprocessor = checkpoint.lowercase
     if heads.names():
         task = _written_task(checkpoint, heads)

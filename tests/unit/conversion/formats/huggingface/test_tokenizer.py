@@ -48,7 +48,7 @@ def test_tokenizer_settings_other_than_those_of_bert_are_refused(
 @pytest.mark.parametrize(
     ("part", "fields", "reason"),
     [
-        ("model", {"type": "BPE"}, "`model` must be WordPiece. Received: 'BPE'"),
+        ("model", {"type": "Unigram"}, "`model` must be WordPiece. Received: 'Unigram'"),
         ("model", {"unk_token": "<unk>"}, "`model.unk_token` must be"),
         ("model", {"continuing_subword_prefix": "@@"}, "`model.continuing_subword_prefix` must be '##'"),
         ("model", {"max_input_chars_per_word": 7}, "`model.max_input_chars_per_word` must be 100 or 200"),

@@ -1,0 +1,250 @@
+"""Byte-level BPE, the text of ModernBERT and RoBERTa, as stored in a `tokenizer.json`.
+
+The library `tokenizers` splits the text, in Python: no operation of TensorFlow computes it, so an exported model takes
+ids. docs/bodies.md says why.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+import tensorflow as tf
+from tokenizers import Tokenizer
+
+from bert_tf.text.tokenizer import BertTokenizer, Pieces, RaggedIds, TextTokenizer, checked_texts, string_tensor
+from bert_tf.text.vocabulary import MASK, SPECIAL_TOKENS, Vocabulary
+
+
+@dataclass(frozen=True)
+class BytePairVocabulary(Vocabulary):
+    """The tokens of a byte-level BPE in the order of their ids, with the `tokenizer.json` that splits text into them.
+
+    Args:
+        tokens: tokens, including all of `SPECIAL_TOKENS`.
+        tokenizer_json: content of the `tokenizer.json`.
+
+    Raises:
+        ValueError: for a missing special token.
+
+    Example:
+        >>> from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+        >>> trained = Tokenizer(models.BPE())
+        >>> trained.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+        >>> trained.decoder = decoders.ByteLevel()
+        >>> special = ["[UNK]", "[CLS]", "[SEP]", "[PAD]", "[MASK]"]
+        >>> trainer = trainers.BpeTrainer(vocab_size=270, special_tokens=special)
+        >>> trained.train_from_iterator(["a good film"] * 9, trainer)
+        >>> vocabulary = bert_tf.text.byte_pairs.byte_pair_vocabulary(trained.to_str())
+        >>> vocabulary.cls_id, vocabulary.tokens[vocabulary.sep_id]
+        (1, '[SEP]')
+    """
+
+    tokenizer_json: str = ""
+    file_name: ClassVar[str] = "tokenizer.json"
+
+    def _check_pieces(self) -> None:
+        """Checks nothing: the tokens are those of a tokenizer that works."""
+
+    @functools.cached_property
+    def fingerprint(self) -> str:
+        """Hexadecimal SHA-256 of the `tokenizer.json`."""
+        return hashlib.sha256(self._text().encode("utf-8")).hexdigest()
+
+    def _text(self) -> str:
+        return self.tokenizer_json
+
+
+def is_byte_pairs(settings: Mapping[str, Any]) -> bool:
+    """Returns True for the content of a `tokenizer.json` whose model is BPE."""
+    return (settings.get("model") or {}).get("type") == "BPE"
+
+
+def byte_pair_vocabulary(tokenizer_json: str, source: str | Path = "tokenizer.json") -> BytePairVocabulary:
+    """Returns the vocabulary of a `tokenizer.json`.
+
+    Args:
+        tokenizer_json: content of the file.
+        source: its path, for messages.
+
+    Raises:
+        ValueError: if the file is damaged, is not a byte-level BPE, or lacks a special token.
+    """
+    try:
+        tokenizer = Tokenizer.from_str(tokenizer_json)
+    except Exception as error:  # The library raises Exception itself.
+        raise ValueError(f"{source}: not a tokenizer that `tokenizers` reads: {error}") from error
+    kind, decoder = type(tokenizer.model).__name__, type(tokenizer.decoder).__name__
+    if (kind, decoder) != ("BPE", "ByteLevel"):
+        raise ValueError(
+            f"{source}: must be a byte-level BPE, with `model` BPE and `decoder` ByteLevel. Received: {kind} and "
+            f"{decoder}. Models with word pieces have a vocab.txt, which `bert-tf convert --vocabulary` takes."
+        )
+    ids = tokenizer.get_vocab(with_added_tokens=True)
+    tokens = sorted(ids, key=lambda token: ids[token])
+    if holes := [number for number, token in enumerate(tokens) if ids[token] != number]:
+        raise ValueError(f"{source}: ids must be 0 to {len(tokens) - 1}. Received: no id {holes[0]}")
+    try:
+        return BytePairVocabulary(tuple(tokens), tokenizer_json)
+    except ValueError as error:
+        raise ValueError(f"{source}: {error}") from error
+
+
+def load_byte_pairs(path: str | Path) -> BytePairVocabulary:
+    """Reads the `tokenizer.json` of a byte-level BPE. Raises ValueError as `byte_pair_vocabulary`."""
+    try:
+        return byte_pair_vocabulary(Path(path).read_bytes().decode("utf-8"), path)
+    except OSError as error:
+        raise ValueError(f"{path}: a tokenizer must be readable. Received: {error}") from error
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{path}: must be UTF-8. Received: {error}") from error
+
+
+class BytePairTokenizer(TextTokenizer):
+    """Splits text into the tokens of a byte-level BPE, as the library `tokenizers` does.
+
+    Special tokens are not added, and those that stand in a text, such as `[SEP]`, are text.
+
+    Args:
+        vocabulary: tokens and tokenizer.
+
+    Example:
+        >>> tokenizer = bert_tf.load_preset("runs/modernbert").tokenizer  # doctest: +SKIP
+        >>> tokenizer(["A film"]).to_list()  # doctest: +SKIP
+        [[35, 3085]]
+    """
+
+    vocabulary: BytePairVocabulary
+    in_graph = False
+
+    def __init__(self, vocabulary: BytePairVocabulary) -> None:
+        super().__init__(vocabulary, lowercase=False)
+
+    @functools.cached_property
+    def _plain(self) -> Tokenizer:
+        return _as_text(json.loads(self.vocabulary.tokenizer_json))
+
+    @functools.cached_property
+    def _with_masks(self) -> Tokenizer:
+        return _as_text(json.loads(self.vocabulary.tokenizer_json), keeps=MASK)
+
+    def __call__(self, texts: Sequence[str] | tf.Tensor) -> tf.RaggedTensor:
+        """Tokenizes texts; returns ragged (n, None) int32 ids. Raises ValueError for anything but strings."""
+        return self.ids(texts if tf.is_tensor(texts) else string_tensor(texts))
+
+    def ids(self, texts: tf.Tensor, keep_mask_token: bool = False) -> tf.RaggedTensor:
+        """Tokenizes texts; in a graph, through a call of Python, which no SavedModel holds.
+
+        Args:
+            texts: (n,) string, UTF-8; invalid bytes become U+FFFD.
+            keep_mask_token: whether a literal `[MASK]` becomes the mask id.
+
+        Returns:
+            Ragged (n, None) int32 ids.
+        """
+        return _in_python(lambda given: self._tokenized(given, keep_mask_token), texts, 1)[0]
+
+    def pieces(self, texts: tf.Tensor) -> Pieces:
+        """Tokenizes texts as `ids`, with the characters of each token as `tokenize_with_offsets`."""
+
+        def tokenized(given: list[str]) -> tuple[np.ndarray, ...]:
+            (values, splits), starts, limits = self.tokenize_with_offsets(given)
+            return values, starts, limits, splits
+
+        return Pieces(*_in_python(tokenized, texts, 3))
+
+    def tokenize(self, texts: Sequence[str]) -> RaggedIds:
+        """Tokenizes texts in Python. Raises ValueError for anything but a sequence of strings."""
+        return self._tokenized(checked_texts(texts), keep_mask_token=False)
+
+    def tokenize_words(self, words: Sequence[str]) -> RaggedIds:
+        """Tokenizes words of texts, each as after a space."""
+        return self.tokenize([f" {word}" for word in words])
+
+    def tokenize_with_offsets(self, texts: Sequence[str]) -> tuple[RaggedIds, np.ndarray, np.ndarray]:
+        """Tokenizes texts in Python and returns character offsets.
+
+        Args:
+            texts: any number of texts.
+
+        Returns:
+            The ids, `starts` and `limits`, the latter two int32 [T]. A token comes from `text[start:limit]`; blanks at
+            its start are left out.
+        """
+        texts = checked_texts(texts)
+        encodings = self._plain.encode_batch(texts, add_special_tokens=False)
+        starts, limits = [], []
+        for text, encoding in zip(texts, encodings, strict=True):
+            for start, limit in encoding.offsets:
+                inside = text[start:limit]
+                starts.append(start + len(inside) - len(inside.lstrip()))
+                limits.append(limit)
+        return _ragged(encodings), np.array(starts, np.int32), np.array(limits, np.int32)
+
+    def tokens(self, ids: Sequence[int] | np.ndarray) -> list[str]:
+        """Converts ids to tokens as they look in a text. Raises ValueError for an id outside the vocabulary."""
+        decode = self._plain.decoder.decode
+        return [token if token in SPECIAL_TOKENS else decode([token]) for token in super().tokens(ids)]
+
+    def detokenize(self, ids: Sequence[int] | np.ndarray) -> str:
+        """Converts ids to text; special tokens are written out."""
+        self.vocabulary.tokens_of(ids)
+        return self._plain.decode([int(token) for token in ids], skip_special_tokens=False)
+
+    def get_config(self) -> dict[str, Any]:
+        """Returns what `tokenizer_from_config` needs."""
+        return {"tokenizer_json": self.vocabulary.tokenizer_json, "size": len(self.vocabulary)}
+
+    def _tokenized(self, texts: list[str], keep_mask_token: bool) -> RaggedIds:
+        tokenizer = self._with_masks if keep_mask_token else self._plain
+        return _ragged(tokenizer.encode_batch(texts, add_special_tokens=False))
+
+
+def tokenizer_of(vocabulary: Vocabulary, lowercase: bool) -> TextTokenizer:
+    """Returns the tokenizer of a vocabulary."""
+    if isinstance(vocabulary, BytePairVocabulary):
+        return BytePairTokenizer(vocabulary)
+    return BertTokenizer(vocabulary, lowercase)
+
+
+def tokenizer_from_config(config: Mapping[str, Any]) -> TextTokenizer:
+    """Returns the tokenizer of `TextTokenizer.get_config`."""
+    if "tokenizer_json" in config:
+        return BytePairTokenizer(byte_pair_vocabulary(config["tokenizer_json"]).padded(config["size"]))
+    return BertTokenizer(Vocabulary(tuple(config["vocabulary"])), config["lowercase"])
+
+
+def _as_text(settings: dict[str, Any], keeps: str | None = None) -> Tokenizer:
+    """Returns a tokenizer for which special tokens in a text are text, all but `keeps`."""
+    for token in settings.get("added_tokens") or []:
+        known = token["special"] or token["content"] in SPECIAL_TOKENS
+        token["special"] = known and token["content"] != keeps
+    tokenizer = Tokenizer.from_str(json.dumps(settings))
+    tokenizer.no_truncation()
+    tokenizer.no_padding()
+    tokenizer.encode_special_tokens = True
+    return tokenizer
+
+
+def _in_python(tokenized: Callable[[list[str]], Sequence[np.ndarray]], texts: tf.Tensor, count: int) -> list[Any]:
+    """Returns ragged int32 tensors of the arrays, and the row splits at their end, that a function of texts returns."""
+
+    def decoded(values: np.ndarray) -> Sequence[np.ndarray]:
+        return tokenized([value.decode("utf-8", "replace") for value in values.tolist()])
+
+    types = [*[tf.int32] * count, tf.int64]
+    found = tf.numpy_function(decoded, [tf.ensure_shape(texts, [None])], types)
+    *values, splits = (tf.ensure_shape(tensor, [None]) for tensor in found)
+    return [tf.RaggedTensor.from_row_splits(each, splits, validate=False) for each in values]
+
+
+def _ragged(encodings: Sequence[Any]) -> RaggedIds:
+    lengths = [len(encoding.ids) for encoding in encodings]
+    values = np.fromiter((token for encoding in encodings for token in encoding.ids), np.int32, sum(lengths))
+    return RaggedIds(values, np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths, dtype=np.int64)]))
