@@ -1,9 +1,9 @@
 """Creates tests/testdata/huggingface_*: small random checkpoints by transformers, with its outputs.
 
-Runs where torch and transformers are installed (made with torch 2.15 and transformers 5.23, those of ModernBERT with
+Runs in a checkout where torch and transformers are installed (made with torch 2.15 and transformers 5.23, those of ModernBERT with
 transformers 5.24). Without names it makes all of them:
 
-    python tests/testdata/make_huggingface.py [NAME ...]
+    PYTHONPATH=. python tests/testdata/make_huggingface.py [NAME ...]
 """
 
 from __future__ import annotations
@@ -57,6 +57,29 @@ MODELS: dict[str, tuple[str, dict[str, Any]]] = {
             "local_attention": 64,
         },
     ),
+    # The layers and heads of the released models, narrower, with the keys of their config.json.
+    "modern_base": (
+        "ModernBertForMaskedLM",
+        {
+            "num_hidden_layers": 22,
+            "num_attention_heads": 12,
+            "hidden_size": 24,
+            "intermediate_size": 36,
+            "max_position_embeddings": 300,
+            "local_attention": 128,
+        },
+    ),
+    "modern_large": (
+        "ModernBertForMaskedLM",
+        {
+            "num_hidden_layers": 28,
+            "num_attention_heads": 16,
+            "hidden_size": 32,
+            "intermediate_size": 40,
+            "max_position_embeddings": 300,
+            "local_attention": 128,
+        },
+    ),
     "modern_backbone": ("ModernBertModel", {"attention_dropout": 0.1}),
     "modern_sequence_classification": (
         "ModernBertForSequenceClassification",
@@ -101,13 +124,17 @@ def main() -> None:
 
 def save(name: str, model: Any, directory: Path) -> None:
     tokens, settings = TOKENS, {"do_lower_case": True, "tokenizer_class": "BertTokenizer"}
-    if name.endswith("sequence_classification"):
+    if name == "modern_large":
+        model.to(torch.bfloat16).save_pretrained(directory)
+    elif name.endswith("sequence_classification"):
         model.to(torch.bfloat16).save_pretrained(directory, max_shard_size=4000)
     elif name == "token_classification":
         tokens, settings = CASED, {"do_lower_case": False, "tokenizer_class": "BertTokenizer"}
         model.half().save_pretrained(directory)
     else:
         model.save_pretrained(directory)
+    if name in ("modern_base", "modern_large"):
+        as_released(directory / "config.json")
     state = dict(model.state_dict())
     if name == "masked_lm":
         (directory / "model.safetensors").unlink()
@@ -125,6 +152,19 @@ def save(name: str, model: Any, directory: Path) -> None:
         return
     (directory / "vocab.txt").write_text("".join(f"{token}\n" for token in tokens))
     (directory / "tokenizer_config.json").write_text(json.dumps(settings))
+
+
+def as_released(path: Path) -> None:
+    """Writes the keys of transformers 4.48, which the released models have."""
+    config = json.loads(path.read_text())
+    config["global_attn_every_n_layers"] = 3
+    for name, key in (("full_attention", "global_rope_theta"), ("sliding_attention", "local_rope_theta")):
+        config[key] = config["rope_parameters"][name]["rope_theta"]
+    for key in ("layer_types", "rope_parameters", "dtype"):
+        del config[key]
+    config |= {"torch_dtype": "float32", "position_embedding_type": "absolute", "layer_norm_eps": 1e-05,
+               "gradient_checkpointing": False, "transformers_version": "4.47.0.dev0"}  # fmt: skip
+    path.write_text(json.dumps(config, indent=2))
 
 
 def save_as_in_2019(state: dict[str, torch.Tensor], directory: Path) -> None:

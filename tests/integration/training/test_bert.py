@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import json
 import shutil
 from dataclasses import replace
@@ -15,7 +17,8 @@ from bert_tf.training.fit import fit
 from bert_tf.training.losses import CLASSIFICATION
 from bert_tf.training.optim.build import is_decayed
 from bert_tf.training.run_spec import EvaluationSpec, RunSpec, TrainingData
-from tests.support.training.tiny_run import CONFIG, LENGTH, VOCABULARY, dataset
+from tests.support.layers.short_parts import short_parts
+from tests.support.training.tiny_run import CONFIG, LENGTH, VOCABULARY, build_model, dataset
 
 BERT = BertConfig(VOCABULARY, 8, 2, 2, 16, max_sequence_length=LENGTH, dropout=0.3)
 
@@ -35,14 +38,17 @@ def test_kernels_and_embeddings_are_decayed():
     assert decayed == layer | embeddings | {"kernel", "dense/kernel"}
 
 
+@pytest.mark.parametrize("body", ["", "modern"])
 @pytest.mark.parametrize(
     "precision", ["float32", *(pytest.param(half, marks=pytest.mark.slow) for half in ("bfloat16", "float16"))]
 )
-def test_a_stopped_run_resumes_exactly_with_dropout(tmp_path, precision):
+def test_a_stopped_run_resumes_exactly_with_dropout(tmp_path, precision, body):
     config = replace(CONFIG, steps=6, checkpoint_every=3, precision=precision)
 
     def train(output):
-        result = fit(RunSpec(pretrainer, TrainingData(lambda start: dataset(8, start))), config, output)
+        build = functools.partial(build_model, body=body) if body else pretrainer
+        with short_parts() if body else contextlib.nullcontext():
+            result = fit(RunSpec(build, TrainingData(lambda start: dataset(8, start))), config, output)
         assert {v.dtype for v in result.model.trainable_weights} == {"float32"}
         state = json.loads((output / "checkpoints/step-00000006/state.json").read_text())
         return state["files"], result

@@ -7,6 +7,7 @@ The last line of stdout is JSON: the largest differences, and on JAX the number 
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import json
 from collections.abc import Callable
@@ -26,16 +27,18 @@ from bert_tf.data.schema import (
 )
 from bert_tf.layers.computation import set_computation
 from bert_tf.models import BertBackbone
+from tests.support.layers.short_parts import short_parts
 
 SHAPE = (4, 16)
 
 
-def build(dropout: float = 0.0, attention: str = "bidirectional") -> BertBackbone:
+def build(dropout: float = 0.0, attention: str = "bidirectional", body: str = "bert") -> BertBackbone:
     """Builds an encoder whose attention scores have the size of those of trained encoders, up to about 10."""
     keras.utils.set_random_seed(1)
     config = BertConfig(
         100, hidden_dim=32, num_layers=2, num_heads=4, intermediate_dim=64, max_sequence_length=SHAPE[1], pooler=False,
-        dropout=dropout, attention=attention, initializer_range=0.3,
+        dropout=dropout, attention=attention, initializer_range=0.3, body=body, global_attention_every=2,
+        local_attention=6,
     )  # fmt: skip
     return BertBackbone(config)
 
@@ -116,13 +119,16 @@ def largest_difference(one: Any, other: Any) -> float:
     return float(max(np.max(np.abs(outputs - other_outputs)) / np.max(np.abs(outputs)), *differences))
 
 
-def compare(inputs: dict[str, np.ndarray], build: Callable[[], BertBackbone], **settings: Any) -> float:
-    """Returns the largest difference between the plain computation and one with `settings`."""
+def compare(
+    inputs: dict[str, np.ndarray], build: Callable[[], BertBackbone], in_parts: bool = False, **settings: Any
+) -> float:
+    """Returns the largest difference between the plain computation and one with `settings`, perhaps in parts."""
     found = []
-    for chosen in ({"attention_kernel": "plain"}, settings):
+    for number, chosen in enumerate(({"attention_kernel": "plain"}, settings)):
         backbone = build()
         set_computation(backbone, **chosen)
-        found.append(outputs_and_gradients(backbone, inputs))
+        with short_parts() if in_parts and number else contextlib.nullcontext():
+            found.append(outputs_and_gradients(backbone, inputs))
     return largest_difference(*found)
 
 
@@ -144,6 +150,11 @@ def main() -> None:
             padded(), functools.partial(build, 0.1), attention_kernel="plain", rematerialize=True
         ),
     }
+    modern = functools.partial(build, body="modern")
+    for kernel in ("plain", "fused"):
+        found[f"modern_{kernel}"] = compare(packed(), modern, in_parts=True, attention_kernel=kernel)
+    ltr = functools.partial(modern, attention="left_to_right")
+    found["modern_rematerialized"] = compare(packed(), ltr, in_parts=True, rematerialize=True)
     if keras.backend.backend() == "jax":
         found["computed_again"] = [layers_computed_again(False), layers_computed_again(True)]
     print(json.dumps(found))

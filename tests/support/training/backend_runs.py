@@ -33,6 +33,7 @@ from bert_tf.pretraining.run import run_pretraining
 from bert_tf.training.evaluation.evaluate import evaluate_pretraining
 from bert_tf.training.fit import fit, weights_sha256
 from bert_tf.training.run_spec import RunSpec, TrainingData
+from tests.support.layers.short_parts import short_parts
 from tests.support.models.reference_bert import randomize
 from tests.support.training.data_directory import MODEL, write_small_data
 from tests.support.training.tiny_run import CONFIG, build_model, dataset
@@ -54,13 +55,15 @@ CASES = {
     "half": replace(LONG, precision="float16", average=0.8),
     "bfloat16": replace(LONG, precision="bfloat16"),
 }
+# An encoder of this body, with attention in short parts.
+CASES["modern"] = CASES["muon"]
 
 
-def trained(output: Path, config: Any, weights: Path, at_step: Any = None) -> dict[str, Any]:
+def trained(output: Path, config: Any, weights: Path, at_step: Any = None, body: str = "") -> dict[str, Any]:
     """Trains from given weights without dropout."""
 
     def build():
-        model = build_model(dropout=0.0)
+        model = build_model(dropout=0.0, body=body)
         with np.load(weights) as arrays:
             for variable, value in zip(model.trainable_variables, arrays.values(), strict=True):
                 variable.assign(value)
@@ -70,8 +73,14 @@ def trained(output: Path, config: Any, weights: Path, at_step: Any = None) -> di
         lambda start: dataset(config.batch_size, start, at_step=at_step),
         lambda _: dataset(config.batch_size, 10_000, 10_003),
     )
-    result = fit(RunSpec(build, data, flops=lambda _, positions: 1e6), config, output)
-    return outcome(output, result)
+    with short_parts() if body else contextlib.nullcontext():
+        result = fit(RunSpec(build, data, flops=lambda _, positions: 1e6), config, output)
+        return outcome(output, result)
+
+
+def trained_case(folder: Path, name: str) -> dict[str, Any]:
+    body = "modern" if name == "modern" else ""
+    return trained(folder / name, CASES[name], folder / "weights.npz", body=body)
 
 
 @contextlib.contextmanager
@@ -204,7 +213,7 @@ def _nan(original):
 def main(folder: Path, name: str) -> None:
     if name in CASES:
         with guarded_steps():
-            found = trained(folder / name, CASES[name], folder / "weights.npz")
+            found = trained_case(folder, name)
     else:
         found = {"resumed": resumed, "with_nan": with_nan, "causal": causal, "growing": growing}[name](folder)
     print(json.dumps(found | {"backend": keras.backend.backend()}))

@@ -5,7 +5,8 @@
 OUTPUT is a path or a URL.
 Fields are those of TrainingConfig, and `dropout`, `kill_at` (SIGKILL while that step's batch is made), `signal_at`
 (SIGTERM to itself), `signal_at_evaluation` (1: to itself in every evaluation), `nan_at` (weights that make the loss
-NaN), `hang_at` (prints this to stderr, and the batch never arrives), `deterministic`. The last line of stdout is JSON.
+NaN), `hang_at` (prints this to stderr, and the batch never arrives), `deterministic`, `body` (of an encoder
+with attention in short parts). The last line of stdout is JSON.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ if __name__ == "__main__":
 
     import_tensorflow()
 
+import contextlib
 import json
 import os
 import signal
@@ -27,11 +29,13 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from bert_tf.config import TrainingConfig
+from bert_tf.config import BertConfig, TrainingConfig
 from bert_tf.data.schema import MASK_POSITIONS, MLM_LOGITS, NSP_LOGITS, PADDING_MASK, SEGMENT_IDS, TOKEN_IDS
+from bert_tf.models import BertBackbone, BertPretrainer
 from bert_tf.reports.training import write_report
 from bert_tf.training.fit import fit, weights_sha256
 from bert_tf.training.run_spec import RunSpec, TrainingData
+from tests.support.layers.short_parts import short_parts
 
 VOCABULARY, HIDDEN, LENGTH, PREDICTIONS = 50, 16, 12, 3
 CONFIG = TrainingConfig(
@@ -39,7 +43,14 @@ CONFIG = TrainingConfig(
 )
 
 
-def build_model(dropout: float = 0.1) -> keras.Model:
+def build_model(dropout: float = 0.1, body: str = "") -> keras.Model:
+    """Builds a model of a few layers, or BERT with an encoder of that body."""
+    if body:
+        config = BertConfig(
+            VOCABULARY, HIDDEN, num_layers=3, num_heads=2, intermediate_dim=24, max_sequence_length=LENGTH,
+            dropout=dropout, body=body, global_attention_every=2, local_attention=4,
+        )  # fmt: skip
+        return BertPretrainer(BertBackbone(config))
     inputs = {
         name: keras.Input((length,), dtype="int32", name=name)
         for name, length in (
@@ -123,12 +134,13 @@ def run(
     at_step=None,
     identity=None,
     at_evaluation=None,
+    body: str = "",
 ):
     data = TrainingData(
         lambda start: dataset(config.batch_size, start, at_step=at_step),
         lambda _: dataset(config.batch_size, 10_000, 10_003, at_evaluation),
     )
-    spec = RunSpec(lambda: build_model(dropout), data, identity=identity or {}, on_report=write_report)
+    spec = RunSpec(lambda: build_model(dropout, body), data, identity=identity or {}, on_report=write_report)
     return fit(spec, config, output)
 
 
@@ -157,9 +169,15 @@ def _main(output: str, *settings: str) -> None:
         return made
 
     is_url = "://" in output
-    result = run(
-        output if is_url else Path(output), config, values.get("dropout", 0.1), at_step, at_evaluation=at_evaluation
-    )
+    with short_parts() if values.get("body") else contextlib.nullcontext():
+        result = run(
+            output if is_url else Path(output),
+            config,
+            values.get("dropout", 0.1),
+            at_step,
+            at_evaluation=at_evaluation,
+            body=values.get("body", ""),
+        )
     summary = {
         "step": result.step,
         "loss": result.loss,

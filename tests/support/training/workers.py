@@ -10,14 +10,13 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.support.paths import SUPPORT
-
-SCRIPT = SUPPORT / "training/tiny_run.py"
+# A module of this repository, in which pytest runs.
+PROGRAM = ("-m", "tests.support.training.tiny_run")
 
 
 def in_subprocess(output: Path, *settings: str) -> subprocess.CompletedProcess:
     return subprocess.run(
-        [sys.executable, str(SCRIPT), str(output), *settings], capture_output=True, text=True, timeout=300
+        [sys.executable, *PROGRAM, str(output), *settings], capture_output=True, text=True, timeout=300
     )
 
 
@@ -32,7 +31,7 @@ def free_ports(count):
 def start(output, ports, index, *settings, **environment):
     cluster = {"worker": [f"localhost:{port}" for port in ports]}
     task = {"TF_CONFIG": json.dumps({"cluster": cluster, "task": {"type": "worker", "index": index}})}
-    argv = [sys.executable, str(SCRIPT), str(output), 'strategy="multi_worker"', *settings]
+    argv = [sys.executable, *PROGRAM, str(output), 'strategy="multi_worker"', *settings]
     pipe = subprocess.PIPE
     return subprocess.Popen(argv, env=os.environ | task | environment, stdout=pipe, stderr=pipe, text=True)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Iterator
 
 import keras
 import numpy as np
@@ -11,18 +12,18 @@ import tensorflow as tf
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bert_tf.layers import SelfAttention, TransformerLayer, attention_pattern
+from bert_tf.layers import SelfAttention, TransformerLayer
 from bert_tf.layers.attention import weighted_values
 from bert_tf.layers.attention_pattern import AttentionPattern
+from tests.support.layers.short_parts import QUERIES, short_parts
 
 B, N, D = 2, 2, 4
-QUERIES, NARROWEST = 4, 2
 
 
 @pytest.fixture(autouse=True)
-def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, value in {"_QUERIES": QUERIES, "_NARROWEST": NARROWEST, "_LONGEST_WHOLE": 5}.items():
-        monkeypatch.setattr(attention_pattern, name, value)
+def in_short_parts() -> Iterator[None]:
+    with short_parts():
+        yield
 
 
 def rows(length: int, seed: int, packed: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:

@@ -11,9 +11,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.support.paths import REPOSITORY, SUPPORT
-from tests.support.training.backend_runs import CASES, causal, trained
+from tests.support.paths import REPOSITORY
+from tests.support.training.backend_runs import causal, trained_case
 from tests.support.training.tiny_run import CONFIG, build_model
+from tests.support.training.workers import PROGRAM
 
 pytest.importorskip("jax")
 
@@ -40,11 +41,12 @@ def runs_on_jax(folder: Path, name: str):
     return found
 
 
-def with_weights(folder: Path) -> Path:
+def with_weights(folder: Path, case: str = "") -> Path:
     """Directory with initial weights."""
     folder.mkdir()
     random = np.random.default_rng(3)
-    weights = [random.normal(0, 0.1, variable.shape) for variable in build_model().trainable_variables]
+    model = build_model(body="modern" if case == "modern" else "")
+    weights = [random.normal(0, 0.1, variable.shape) for variable in model.trainable_variables]
     np.savez(folder / "weights.npz", *weights)
     return folder
 
@@ -54,6 +56,7 @@ def with_weights(folder: Path) -> Path:
     [
         ("adamw", 1e-5),
         ("muon", 1e-5),
+        ("modern", 1e-5),
         pytest.param("lamb", 1e-5, marks=pytest.mark.slow),
         pytest.param("parts_and_average", 1e-5, marks=pytest.mark.slow),
         pytest.param("half", 1e-2, marks=pytest.mark.slow),
@@ -61,9 +64,8 @@ def with_weights(folder: Path) -> Path:
     ],
 )
 def test_twenty_steps_equal_those_of_tensorflow(tmp_path, case, tolerance):
-    mine = runs_on_jax(with_weights(tmp_path / "jax"), case)
-    folder = with_weights(tmp_path / "tensorflow")
-    theirs = trained(folder / case, CASES[case], folder / "weights.npz")
+    mine = runs_on_jax(with_weights(tmp_path / "jax", case), case)
+    theirs = trained_case(with_weights(tmp_path / "tensorflow", case), case)
     assert len(mine["curves"]["loss"]) == 20
     for name, curve in theirs["curves"].items():
         if name != "mlm_accuracy" or tolerance == 1e-5:
@@ -125,7 +127,7 @@ def test_nonfinite_loss_is_detected_in_its_step(tmp_path):
     ],
 )
 def test_features_unsupported_on_jax_are_refused(tmp_path, setting, message):
-    done = on_jax(SUPPORT / "training/tiny_run.py", tmp_path / "run", setting)
+    done = on_jax(*PROGRAM, tmp_path / "run", setting)
     assert done.returncode != 0
     assert message in done.stderr
 
@@ -134,15 +136,15 @@ def test_features_unsupported_on_jax_are_refused(tmp_path, setting, message):
 @pytest.mark.parametrize(("parts", "optimizer"), [(1, "adamw"), (2, "muon")])
 def test_two_devices_take_the_same_steps_as_one(tmp_path, parts, optimizer):
     settings = ("dropout=0", f"accumulate={parts}", f'optimizer="{optimizer}"')
-    one = last_line(on_jax(SUPPORT / "training/tiny_run.py", tmp_path / "one", *settings))
+    one = last_line(on_jax(*PROGRAM, tmp_path / "one", *settings))
     devices = {"XLA_FLAGS": "--xla_force_host_platform_device_count=2"}
     mirrored = (*settings, 'strategy="mirrored"')
-    two = last_line(on_jax(SUPPORT / "training/tiny_run.py", tmp_path / "two", *mirrored, **devices))
+    two = last_line(on_jax(*PROGRAM, tmp_path / "two", *mirrored, **devices))
     assert two["loss"] == pytest.approx(one["loss"], rel=1e-5)
     assert two["evaluation"] == pytest.approx(one["evaluation"], rel=1e-5)
-    again = last_line(on_jax(SUPPORT / "training/tiny_run.py", tmp_path / "two", *mirrored, **devices))
+    again = last_line(on_jax(*PROGRAM, tmp_path / "two", *mirrored, **devices))
     assert again["weights_sha256"] == two["weights_sha256"]
-    more = on_jax(SUPPORT / "training/tiny_run.py", tmp_path / "three", *mirrored, "num_replicas=4", **devices)
+    more = on_jax(*PROGRAM, tmp_path / "three", *mirrored, "num_replicas=4", **devices)
     assert "must not exceed the number of devices that JAX sees. Received: 4 and 2" in more.stderr
 
 

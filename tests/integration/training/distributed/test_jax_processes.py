@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.training.workers import SCRIPT, both, free_ports, start
+from tests.support.training.workers import PROGRAM, both, free_ports, start
 
 pytest.importorskip("jax")
 
@@ -21,7 +21,7 @@ JAX = {"KERAS_BACKEND": "jax"}
 
 def one_process(output: Path, *settings: str, devices: int) -> dict:
     flags = {"XLA_FLAGS": f"--xla_force_host_platform_device_count={devices}"}
-    argv = [sys.executable, str(SCRIPT), str(output), *settings]
+    argv = [sys.executable, *PROGRAM, str(output), *settings]
     done = subprocess.run(argv, env=os.environ | JAX | flags, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout.splitlines()[-1])

@@ -11,15 +11,13 @@ from pathlib import Path
 import pytest
 
 from bert_tf.training.loop.preemption import PreemptionHandler
-from tests.support.paths import SUPPORT
 from tests.support.training.tiny_run import run
-
-SCRIPT = SUPPORT / "training/tiny_run.py"
+from tests.support.training.workers import PROGRAM
 
 
 def hanging(output: Path, *settings: str) -> subprocess.Popen:
     """Starts a run and returns its process when it waits for data."""
-    argv = [sys.executable, str(SCRIPT), str(output), *settings]
+    argv = [sys.executable, *PROGRAM, str(output), *settings]
     process = subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     assert "hanging\n" in iter(process.stderr.readline, "")
     return process

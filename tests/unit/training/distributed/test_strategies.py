@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import contextlib
 import json
 from dataclasses import replace
 
@@ -14,6 +15,7 @@ from bert_tf.training.backends.tensorflow import TensorFlowTrainingModel
 from bert_tf.training.distributed import strategies
 from bert_tf.training.distributed.strategies import strategy_scope
 from bert_tf.training.optim.optimizers import dense
+from tests.support.layers.short_parts import short_parts
 from tests.support.training.tiny_run import CONFIG, run
 from tests.support.training.workers import in_subprocess
 
@@ -74,13 +76,15 @@ def test_batch_must_divide_by_the_replicas(monkeypatch):
 
 
 @pytest.mark.integration
-@pytest.mark.parametrize("precision", ["float32", pytest.param("float16", marks=pytest.mark.slow)])
-def test_two_replicas_equal_one(tmp_path, precision):
+@pytest.mark.parametrize(
+    ("precision", "body"), [("float32", ""), ("float32", "modern"), pytest.param("float16", "", marks=pytest.mark.slow)]
+)
+def test_two_replicas_equal_one(tmp_path, precision, body):
     """Most mask weights are in the first replica's half, and the gradients are clipped."""
-    one = run(tmp_path / "one", replace(CONFIG, precision=precision), dropout=0.0)
-    result = in_subprocess(
-        tmp_path / "two", 'strategy="mirrored"', "num_replicas=2", "dropout=0", f'precision="{precision}"'
-    )
+    with short_parts() if body else contextlib.nullcontext():
+        one = run(tmp_path / "one", replace(CONFIG, precision=precision), dropout=0.0, body=body)
+    settings = ('strategy="mirrored"', "num_replicas=2", "dropout=0", f'precision="{precision}"', f'body="{body}"')
+    result = in_subprocess(tmp_path / "two", *settings)
     assert result.returncode == 0, result.stderr
     two = json.loads(result.stdout.splitlines()[-1])
     tolerance = 1e-5 if precision == "float32" else 2e-3

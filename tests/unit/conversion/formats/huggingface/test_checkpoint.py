@@ -44,10 +44,12 @@ HEADS = {
     "token_classification": ["token_classification"],
     "question_answering": ["question_answering"],
     "multiple_choice": ["multiple_choice"],
+    "base": ["masked_lm"],
+    "large": ["masked_lm"],
 }
 DTYPES = {
     "sequence_classification": "bfloat16", "token_classification": "float16",
-    "modern_sequence_classification": "bfloat16",
+    "modern_sequence_classification": "bfloat16", "modern_large": "bfloat16",
 }  # fmt: skip
 PLAIN_TEXTS = ["a bc, abba!", "Ünïcode ab", "ab\tcd  x.", "", "ABC 中a"]
 
