@@ -1,7 +1,7 @@
 """Creates tests/testdata/huggingface_*: small random checkpoints by transformers, with its outputs.
 
-Runs in a checkout where torch and transformers are installed (made with torch 2.15 and transformers 5.23, those of ModernBERT with
-transformers 5.24). Without names it makes all of them:
+Runs in a checkout where torch and transformers are installed (made with torch 2.15 and transformers 5.23, those of
+ModernBERT with transformers 5.24). Without names it makes all of them:
 
     PYTHONPATH=. python tests/testdata/make_huggingface.py [NAME ...]
 """
