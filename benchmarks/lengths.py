@@ -66,7 +66,7 @@ def measured(work: str, length: int, whole: bool, repetitions: int) -> dict[str,
 
 
 def in_child(*arguments: Any) -> dict[str, float]:
-    """Returns what `measured` returns in a process of its own."""
+    """Returns the results of `measured` in a process of its own."""
     command = [sys.executable, "-m", "benchmarks.lengths", "--child", json.dumps(arguments)]
     finished = subprocess.run(command, check=True, capture_output=True, text=True)
     return json.loads(finished.stdout.splitlines()[-1])

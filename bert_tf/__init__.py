@@ -19,6 +19,7 @@ _HOMES = {
     "RunConfig": "bert_tf.config",
     "TrainingConfig": "bert_tf.config",
     "BertTokenizer": "bert_tf.text.tokenizer",
+    "tokenizer_of": "bert_tf.text.byte_pairs",
     "Vocabulary": "bert_tf.text.vocabulary",
     "load_vocabulary": "bert_tf.text.vocabulary",
     "save_vocabulary": "bert_tf.text.vocabulary",

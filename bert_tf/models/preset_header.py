@@ -14,7 +14,7 @@ from bert_tf.config.base import read_json_object
 from bert_tf.config.preset_names import CONFIG_NAME
 from bert_tf.models.kinds import MODEL_KINDS
 from bert_tf.models.serialization import checked_model, configs_of, serialize_model, upgraded
-from bert_tf.text.byte_pairs import BytePairVocabulary, load_byte_pairs
+from bert_tf.text.byte_pair_vocabulary import BytePairVocabulary, load_byte_pairs
 from bert_tf.text.vocabulary import Vocabulary, load_vocabulary, save_vocabulary
 
 TASK_NAME = "task.json"

@@ -29,8 +29,6 @@ from bert_tf.models.preset_header import PresetHeader, read_header, vocabulary_f
 from bert_tf.models.serialization import deserialize_model
 from bert_tf.models.weights import Weights, WeightsFile, read_weights
 from bert_tf.storage import preset_path
-from bert_tf.text.byte_pairs import tokenizer_of
-from bert_tf.text.tokenizer import TextTokenizer
 from bert_tf.text.vocabulary import Vocabulary
 
 WEIGHTS_NAME = "model.weights.h5"
@@ -63,11 +61,6 @@ class PresetSource:
     weights: Weights
     form: str = ""
     left_out: tuple[str, ...] = ()
-
-    @property
-    def tokenizer(self) -> TextTokenizer:
-        """Tokenizer of the texts."""
-        return tokenizer_of(self.vocabulary, self.header.lowercase)
 
     def model(self, dtype: Any = None) -> keras.Model:
         """Builds the model and loads its weights.

@@ -27,8 +27,6 @@ from bert_tf.models.preset_header import TASK_NAME, VOCABULARY_NAMES, check_voca
 from bert_tf.models.preset_sources import WEIGHTS_NAME, PresetSource, open_preset
 from bert_tf.models.weights import write_weights
 from bert_tf.storage import working_copy
-from bert_tf.text.byte_pairs import tokenizer_of
-from bert_tf.text.tokenizer import TextTokenizer
 from bert_tf.text.vocabulary import Vocabulary
 
 # Verification record of a conversion.
@@ -63,11 +61,6 @@ class Preset:
     kind: str
     task: dict[str, Any] | None
     info: dict[str, Any]
-
-    @property
-    def tokenizer(self) -> TextTokenizer:
-        """Tokenizer of the texts: a BertTokenizer for word pieces, a BytePairTokenizer for a byte-level BPE."""
-        return tokenizer_of(self.vocabulary, self.lowercase)
 
 
 def save_preset(
@@ -170,7 +163,8 @@ def load_backbone(directory: str | Path, dtype: Any = None) -> Preset:
 
     Example:
         >>> preset = bert_tf.load_backbone("runs/small")  # the encoder without the pre-training heads
-        >>> inputs = bert_tf.pack([preset.tokenizer.ids(["a good film", "dull"])], preset.vocabulary, 32)
+        >>> tokenizer = bert_tf.tokenizer_of(preset.vocabulary, preset.lowercase)
+        >>> inputs = bert_tf.pack([tokenizer.ids(["a good film", "dull"])], preset.vocabulary, 32)
         >>> keras.ops.shape(preset.model(inputs)["pooled_output"])
         (2, 128)
     """

@@ -21,7 +21,7 @@ from bert_tf.models.preset_sources import open_preset
 from bert_tf.preprocessing import batches
 from bert_tf.tasks.rows import SINGLE_OUTPUT, EncodedRows
 from bert_tf.text import columns
-from bert_tf.text.byte_pairs import tokenizer_from_config
+from bert_tf.text.byte_pairs import tokenizer_from_config, tokenizer_of
 from bert_tf.text.tokenizer import TextTokenizer
 from bert_tf.training.backends import current_backend
 
@@ -89,12 +89,22 @@ class Preprocessor(keras.layers.Layer):
         """
         source = open_preset(directory)
         header = source.header
-        return cls._of(source.tokenizer, header.config.max_sequence_length, (source.task or {}, header.info), kwargs)
+        return cls._of(
+            tokenizer_of(source.vocabulary, header.lowercase),
+            header.config.max_sequence_length,
+            (source.task or {}, header.info),
+            kwargs,
+        )
 
     @classmethod
     def of_preset(cls, preset: presets.Preset) -> Self:
         """Builds the preprocessor of a loaded preset."""
-        return cls._of(preset.tokenizer, preset.config.max_sequence_length, (preset.task or {}, preset.info), {})
+        return cls._of(
+            tokenizer_of(preset.vocabulary, preset.lowercase),
+            preset.config.max_sequence_length,
+            (preset.task or {}, preset.info),
+            {},
+        )
 
     @classmethod
     def _of(

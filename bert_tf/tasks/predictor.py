@@ -16,6 +16,7 @@ from bert_tf.models.preset_header import TASK_NAME
 from bert_tf.tasks.inference import outputs_of
 from bert_tf.tasks.input_errors import InputErrors
 from bert_tf.tasks.registry import task_of, with_default_task
+from bert_tf.text.byte_pairs import tokenizer_of
 from bert_tf.text.columns import is_single
 from bert_tf.training.backends import Model, current_backend
 
@@ -62,7 +63,7 @@ class TaskPredictor:
             ) from error
         self._config = loaded.config
         self.max_sequence_length = min(length, loaded.config.max_sequence_length)
-        self._tokenizer = loaded.tokenizer
+        self._tokenizer = tokenizer_of(loaded.vocabulary, loaded.lowercase)
         backend = current_backend()
         self.model, self._most_widths = backend.compile_predict(loaded.model), backend.most_widths
 

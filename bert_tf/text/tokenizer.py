@@ -154,7 +154,7 @@ class TextTokenizer(ABC):
         """Converts ids to text."""
 
     def get_config(self) -> dict[str, Any]:
-        """Returns what `byte_pairs.tokenizer_from_config` needs."""
+        """Returns the argument of `byte_pairs.tokenizer_from_config`."""
         return {"vocabulary": list(self.vocabulary.tokens), "lowercase": self.lowercase}
 
 
@@ -185,7 +185,7 @@ class BertTokenizer(TextTokenizer):
         if vocabulary.file_name != Vocabulary.file_name:
             raise ConfigError(
                 f"`vocabulary` must hold word pieces. Received: that of a {vocabulary.file_name}. Use "
-                "`load_preset(...).tokenizer`, which is right for every model."
+                "`bert_tf.tokenizer_of(vocabulary, lowercase)`, which returns the tokenizer of either."
             )
         super().__init__(vocabulary, lowercase)
         self._word_pieces = _compile(vocabulary)

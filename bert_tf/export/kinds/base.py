@@ -20,6 +20,7 @@ from bert_tf.data.schema import PADDING_MASK, SEGMENT_IDS, TOKEN_IDS
 from bert_tf.export.checks import checked_examples, checked_ids
 from bert_tf.export.verify.comparison import Tensors
 from bert_tf.models import Preset
+from bert_tf.text.byte_pairs import tokenizer_of
 from bert_tf.text.packing import pack
 from bert_tf.text.vocabulary import Vocabulary
 
@@ -94,7 +95,7 @@ class Signatures(ABC):
         self.preset = preset
         self.model: keras.Model = preset.model
         self.vocabulary = preset.vocabulary
-        self.tokenizer = preset.tokenizer
+        self.tokenizer = tokenizer_of(preset.vocabulary, preset.lowercase)
 
     @classmethod
     def of(cls, preset: Preset, max_sequence_length: int | None, top_k: int) -> Signatures:

@@ -142,7 +142,7 @@ function present(name, described, signature) {
     by("card").append(make("p", "This version has no model card (assets.extra/model_card.json).", {class: "note"}));
   if (numbers.length) {
     by("request").hidden = true;
-    throw new Failure(400, `This page sends texts, and the model takes ${numbers.join(", ")} as numbers.`);
+    throw new Failure("numbers", `It takes ${numbers.join(", ")} as numbers.${tokenizerOf(described.card)}`);
   }
   chosen = {name, kind, signature, inputs: names, example, labels: described.card.labels ?? []};
   by("inputs").replaceChildren(...names.map(input => field(input, "")));

@@ -70,6 +70,7 @@ function figure(value) {
 // Words for failed requests by HTTP status: the title, and the next step.
 const FAILURES = {
   400: ["The server rejected the input.", "Change the input, then predict again."],
+  numbers: ["This page sends texts, and the model takes none.", "Send numbers, as in Inputs and outputs."],
   401: ["The server needs its access token.", "Enter the token above."],
   403: ["The server does not allow this address.", "Start it with --allowed_hosts and the name in the address bar."],
   404: ["This model or version is not available.", "Choose another one, or look at the state of the versions."],

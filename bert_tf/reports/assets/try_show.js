@@ -120,6 +120,11 @@ const languageName = code => {
 
 const counted = (count, noun) => `${count.toLocaleString("en")} ${noun}${count === 1 ? "" : "s"}`;
 
+const isInGraph = card => card.tokenizer?.in_graph ?? true;
+
+// Returns a sentence on the tokenizer of a model that takes no texts.
+const tokenizerOf = card => isInGraph(card) ? "" : ` Its tokenizer is the file ${card.tokenizer.file} of the version.`;
+
 // Returns terms and values of a model card; unknown facts are left out.
 function facts(card, version, title) {
   const {model = {}, training = {}, evaluated = {}} = card, found = [];
@@ -132,7 +137,7 @@ function facts(card, version, title) {
   add("Text", card.lowercase === undefined ? "" : card.lowercase ? "uncased" : "cased",
     [training.languages?.map(languageName).join(", "),
       card.max_sequence_length && `up to ${card.max_sequence_length} tokens`,
-      model.vocabulary_size && `${model.vocabulary_size.toLocaleString("en")} word pieces`].filter(Boolean).join(", "));
+      model.vocabulary_size && counted(model.vocabulary_size, isInGraph(card) ? "word piece" : "token of byte-level BPE")].filter(Boolean).join(", "));
   add("Labels", card.labels && (card.labels.length > 8 ? String(card.labels.length) : card.labels.join(", ")));
   add("Training data", training.data_name ?? (training.train_examples ? "not named" : ""),
     training.train_examples ? counted(training.train_examples, "example") : "");

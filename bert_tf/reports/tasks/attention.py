@@ -19,6 +19,7 @@ from bert_tf.data.schema import SEGMENT_IDS, TOKEN_IDS
 from bert_tf.models import load_backbone
 from bert_tf.reports.page import render, write_page
 from bert_tf.reports.text import cut, plural, shown
+from bert_tf.text.byte_pairs import tokenizer_of
 from bert_tf.text.packing import pack
 from bert_tf.text.vocabulary import SPECIAL_TOKENS
 
@@ -53,7 +54,7 @@ def attention_view(preset: str | Path, texts: Sequence[str], length: int | None 
         raise ValueError(f"`max_seq_length` must not exceed the model's {positions} positions. Received: {length}")
     if len(texts) > loaded.config.most_segments:
         raise ValueError(f"the model accepts at most {loaded.config.num_segments} text. Received: {len(texts)}")
-    tokenizer = loaded.tokenizer
+    tokenizer = tokenizer_of(loaded.vocabulary, loaded.lowercase)
     segments = [tf.RaggedTensor.from_row_splits(*tokenizer.tokenize([text])) for text in texts]
     inputs = pack(segments, loaded.vocabulary, length)
     ids = inputs[TOKEN_IDS].numpy()[0]

@@ -15,7 +15,7 @@ logger = logging.getLogger(__name__)
 # Fields of the card that do not name directories of the machine that exported the model.
 _PUBLIC = (
     "kind", "task", "exported", "parameters", "precision", "model", "labels", "tag_scheme", "lowercase",
-    "max_sequence_length", "top_k", "versions",
+    "max_sequence_length", "top_k", "tokenizer", "versions",
 )  # fmt: skip
 # The same of `info`, which describes the training run.
 _OF_TRAINING = ("data_name", "train_examples", "dev_examples", "languages", "step", "example")

@@ -25,6 +25,7 @@ from bert_tf.tasks.features.cache import INDEX_NAME, FeatureFolder, extract
 from bert_tf.tasks.features.rows import token_extraction
 from bert_tf.tasks.input_errors import InputErrors
 from bert_tf.tasks.rows import EncodedRows
+from bert_tf.text.byte_pairs import tokenizer_of
 from bert_tf.text.tokenizer import TextTokenizer
 
 
@@ -74,7 +75,7 @@ def embed_file(
     length = max_sequence_length or positions
     if length > positions:
         raise ValueError(f"`max_sequence_length` must not exceed the model's {positions} positions. Received: {length}")
-    tokenizer = source.tokenizer
+    tokenizer = tokenizer_of(source.vocabulary, source.lowercase)
     input_errors = InputErrors() if input_errors is None else input_errors
     read = task.read(path, input_errors, labelled=False) if task else read_lines(path, input_errors)
     examples: list[Any] = list(read)

@@ -32,6 +32,7 @@ from bert_tf.tasks.inference import outputs_of
 from bert_tf.tasks.input_errors import InputErrors
 from bert_tf.tasks.predictor import TaskPredictor
 from bert_tf.tasks.rows import EncodedRows, batches_in_epoch, training_batches
+from bert_tf.text.byte_pairs import tokenizer_of
 from bert_tf.training.backends import Model, current_backend
 from bert_tf.training.fit import TrainResult, fit, weights_sha256
 from bert_tf.training.output import make_output
@@ -107,7 +108,7 @@ def finetune_task(
     source = load_preset(start.preset)
     # The encoder is frozen in presets that were trained on features.
     encoder_of(source.model).trainable = True
-    tokenizer = source.tokenizer
+    tokenizer = tokenizer_of(source.vocabulary, source.lowercase)
     length = start.tokens(task, source.config.max_sequence_length)
     examples = [example for path in sources.training for example in task.read(path, input_errors)]
     task.validate_examples(examples, local_path(sources.train))

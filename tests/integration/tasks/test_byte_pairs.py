@@ -17,7 +17,8 @@ from bert_tf.cli import main
 from bert_tf.export.inference import Predictor
 from bert_tf.models import load_backbone, load_preset
 from bert_tf.tasks.predictor import TaskPredictor
-from bert_tf.text.byte_pairs import BytePairTokenizer, byte_pair_vocabulary
+from bert_tf.text.byte_pair_vocabulary import byte_pair_vocabulary
+from bert_tf.text.byte_pairs import BytePairTokenizer, tokenizer_of
 from tests.support.serving.server_process import running
 from tests.support.text.byte_pair_samples import SENTENCES, tokenizer_json
 
@@ -75,9 +76,10 @@ def test_a_preset_keeps_the_tokenizer(home: Path) -> None:
         "config.json", "model.weights.h5", "tokenizer.json",
     ]  # fmt: skip
     preset = load_preset(home / "encoder")
-    assert isinstance(preset.tokenizer, BytePairTokenizer)
+    tokenizer = tokenizer_of(preset.vocabulary, preset.lowercase)
+    assert isinstance(tokenizer, BytePairTokenizer)
     assert len(preset.vocabulary) == ROWS
-    assert preset.tokenizer.detokenize(preset.tokenizer.tokenize([SENTENCES[2]]).values) == SENTENCES[2]
+    assert tokenizer.detokenize(tokenizer.tokenize([SENTENCES[2]]).values) == SENTENCES[2]
 
 
 def test_directories_of_transformers_go_in_and_out(home: Path, tmp_path: Path) -> None:
@@ -95,8 +97,8 @@ def test_directories_of_transformers_go_in_and_out(home: Path, tmp_path: Path) -
 def test_a_classifier_predicts_texts_and_pairs(classifier: Path) -> None:
     predictor = TaskPredictor(classifier)
     found = predictor.predict([GOOD, DULL])
-    (rows,) = (load_preset(classifier).tokenizer([GOOD]),)
     vocabulary = load_preset(classifier).vocabulary
+    rows = tokenizer_of(vocabulary, False)([GOOD])
     ids = np.array([[vocabulary.cls_id, *rows.to_list()[0], vocabulary.sep_id]], np.int32)
     logits = load_preset(classifier).model({"token_ids": ids, "segment_ids": 0 * ids, "padding_mask": 0 * ids + 1})
     expected = keras.ops.convert_to_numpy(keras.ops.softmax(logits))[0]
@@ -152,7 +154,7 @@ def test_an_export_takes_ids_and_names_the_tokenizer(
     assert list(card["signatures"]) == ["ids", "serving_default"] and card["text_operations"] == []
     assert (version / card["tokenizer"]["file"]).read_text() == tokenizer_json()
     preset = load_preset(classifier)
-    tokens = preset.tokenizer([GOOD]).to_list()[0]
+    tokens = tokenizer_of(preset.vocabulary, False)([GOOD]).to_list()[0]
     ids = [preset.vocabulary.cls_id, *tokens, preset.vocabulary.sep_id]
     inputs = {"token_ids": [ids], "segment_ids": [[0] * len(ids)], "padding_mask": [[1] * len(ids)]}
     loaded = tf.saved_model.load(str(version)).signatures["ids"]

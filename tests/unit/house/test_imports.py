@@ -46,7 +46,7 @@ MODULES = {
     # Both run without TensorFlow.
     ("layers", "text"): {"bert_tf.text.vocabulary"},
     ("layers", "data"): {"bert_tf.data.schema"},
-    ("models", "text"): {"bert_tf.text.vocabulary"},
+    ("models", "text"): {"bert_tf.text.vocabulary", "bert_tf.text.byte_pair_vocabulary"},
     ("models", "data"): {"bert_tf.data.schema"},
     # A server loads SavedModels without Keras.
     ("serving", "export"): {

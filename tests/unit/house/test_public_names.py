@@ -18,7 +18,8 @@ BertTextClassifier BertTextPreprocessor BertTokenClassifier BertTokenizer BertWo
 Ensemble EvaluationSpec FinetuneInit LinearWarmupDecay Manifest MaskedLMHead MaskedLMLoss NextSentenceHead Preset
 RunConfig RunSpec TaskFiles TaskPredictor TrainResult TrainingConfig TrainingData Vocabulary average_presets convert
 embed evaluate_pretraining export_preset finetune_task fit load_backbone load_preset load_vocabulary pack
-pretraining_dataset read_checkpoint read_manifest save_preset save_vocabulary serve task_class weights_sha256
+pretraining_dataset read_checkpoint read_manifest save_preset save_vocabulary serve task_class
+tokenizer_of weights_sha256
 """.split()  # noqa: SIM905
 
 

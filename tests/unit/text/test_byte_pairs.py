@@ -15,13 +15,8 @@ from hypothesis import strategies as st
 from tokenizers import Tokenizer
 
 from bert_tf.config import ConfigError
-from bert_tf.text.byte_pairs import (
-    BytePairTokenizer,
-    byte_pair_vocabulary,
-    load_byte_pairs,
-    tokenizer_from_config,
-    tokenizer_of,
-)
+from bert_tf.text.byte_pair_vocabulary import byte_pair_vocabulary, load_byte_pairs
+from bert_tf.text.byte_pairs import BytePairTokenizer, tokenizer_from_config, tokenizer_of
 from bert_tf.text.tokenizer import BertTokenizer
 from bert_tf.text.vocabulary import save_vocabulary
 from tests.support.text.byte_pair_samples import SENTENCES, tokenizer_json
@@ -123,7 +118,7 @@ def test_a_tokenizer_is_copied():
 
 
 def test_the_tokenizer_of_word_pieces_refuses_it():
-    with pytest.raises(ConfigError, match=r"that of a tokenizer.json. Use `load_preset\(...\).tokenizer`"):
+    with pytest.raises(ConfigError, match=r"that of a tokenizer.json. Use `bert_tf.tokenizer_of"):
         BertTokenizer(VOCABULARY)
 
 

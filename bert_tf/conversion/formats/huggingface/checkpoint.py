@@ -23,7 +23,7 @@ from bert_tf.conversion.formats.huggingface.tokenizer import read_tokenizer, wri
 from bert_tf.conversion.formats.huggingface.weights import NAMES, OTHER_NAMES, read_weights, write_shards
 from bert_tf.conversion.formats.name_table import StoredTensor
 from bert_tf.conversion.tensors import ConversionError, Heads, checked_rate, expected_shapes
-from bert_tf.text.byte_pairs import BytePairVocabulary
+from bert_tf.text.byte_pair_vocabulary import BytePairVocabulary
 from bert_tf.text.casing import is_lowercase
 
 _NUMBERS = {"float32": np.float32, "bfloat16": ml_dtypes.bfloat16, "float16": np.float16}

@@ -15,7 +15,7 @@ from tokenizers import AddedToken, Tokenizer, decoders, models, normalizers, pre
 from bert_tf.config import save_json
 from bert_tf.conversion.checkpoint import conversion_errors, read_json, read_vocabulary
 from bert_tf.conversion.tensors import ConversionError
-from bert_tf.text.byte_pairs import BytePairVocabulary, is_byte_pairs, load_byte_pairs
+from bert_tf.text.byte_pair_vocabulary import BytePairVocabulary, is_byte_pairs, load_byte_pairs
 from bert_tf.text.vocabulary import CLS, CONTINUATION, MASK, MAX_WORD_CHARS, PAD, SEP, UNK, Vocabulary, save_vocabulary
 
 VOCABULARY_NAME, TOKENIZER_NAME, SETTINGS_NAME = "vocab.txt", "tokenizer.json", "tokenizer_config.json"
