@@ -22,6 +22,7 @@ from bert_tf.conversion.verify.parity import Parity, compare
 from bert_tf.conversion.verify.probe_inputs import fixed_inputs
 from bert_tf.models.preset_files import replace_directory
 from bert_tf.models.presets import PARITY_NAME
+from bert_tf.text.byte_pair_vocabulary import BytePairVocabulary
 
 logger = logging.getLogger(__name__)
 _SECONDS_BETWEEN_LINES = 2.0
@@ -78,6 +79,7 @@ def convert(
         raise ConversionError(f"{target}: must be missing or an empty directory.")
     checkpoint = read_checkpoint(source, source_form, options)
     _check_body(checkpoint, target_form)
+    _check_vocabulary(checkpoint, target_form)
     _check_head(checkpoint, target_form)
     back = Options(lowercase=checkpoint.lowercase, padded_vocabulary=True)
     result: dict[str, Any] = {}
@@ -108,6 +110,14 @@ def _check_body(checkpoint: Checkpoint, target_form: str) -> None:
         f"{checkpoint.path}: {target_form} holds BERT's own encoder only. Received: an encoder with {differences}."
         f"{hint}"
     )
+
+
+def _check_vocabulary(checkpoint: Checkpoint, target_form: str) -> None:
+    if isinstance(checkpoint.vocabulary, BytePairVocabulary) and target_form not in ("preset", "huggingface"):
+        raise ConversionError(
+            f"{checkpoint.path}: {target_form} holds word pieces only. Received: a byte-level BPE. Convert it to "
+            "huggingface or to a preset."
+        )
 
 
 def _check_head(checkpoint: Checkpoint, target_form: str) -> None:

@@ -94,6 +94,17 @@ def test_directories_of_transformers_go_in_and_out(home: Path, tmp_path: Path) -
     assert (tmp_path / "hf/model.safetensors").read_bytes() == (home / "hf/model.safetensors").read_bytes()
 
 
+def test_formats_of_word_pieces_are_refused(home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    config = bert_tf.BertConfig(vocabulary_size=ROWS, hidden_dim=8, num_layers=1, num_heads=1, intermediate_dim=8)
+    vocabulary = load_preset(home / "encoder").vocabulary
+    bert_tf.save_preset(bert_tf.BertBackbone(config), tmp_path / "bert", vocabulary, lowercase=False)
+    for form in ("keras_hub", "google_tf1", "model_garden"):
+        arguments = ["convert", "--source", "preset", tmp_path / "bert", "--target", form, tmp_path / form]
+        assert main([str(argument) for argument in arguments]) != 0
+        assert f"{form} holds word pieces only. Received: a byte-level BPE." in capsys.readouterr().err
+        assert not (tmp_path / form).exists()
+
+
 def test_a_classifier_predicts_texts_and_pairs(classifier: Path) -> None:
     predictor = TaskPredictor(classifier)
     found = predictor.predict([GOOD, DULL])
@@ -130,6 +141,13 @@ def test_texts_become_vectors_and_files_of_features(home: Path, tmp_path: Path) 
     index = (tmp_path / "features/index.jsonl").read_text(encoding="utf-8").splitlines()
     tokens = json.loads(index[0])["tokens"]
     assert "".join(tokens) == f"[CLS]{GOOD}[SEP]"
+
+
+def test_choices_are_ranked_and_numbers_predicted(home: Path) -> None:
+    header = ",video-id,fold-ind,startphrase,sent1,sent2,gold-source,ending0,ending1,ending2,ending3,label"
+    rows = "".join(f"{n},v,{n},The film was,The film,was,gold,good,dull,great,old,{n % 4}\n" for n in range(8))
+    output = finetuned(home, "swag", ".csv", f"{header}\n{rows}", "--frozen_layers", "1")
+    assert TaskPredictor(output).predict(("The film was", ["good", "dull", "great", "old"]))["choice"] in range(4)
 
 
 def test_masks_are_filled(home: Path) -> None:

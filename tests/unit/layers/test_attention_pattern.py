@@ -69,6 +69,10 @@ def test_parts_equal_the_formula(pattern, length, seed, packed):
     np.testing.assert_array_equal(np.isfinite(found), True)
 
 
+# Modes that take longer.
+MODES = ("compiled", "rematerialized")
+
+
 def with_gradients(function, tensors, weights):
     with tf.GradientTape() as tape:
         tape.watch(tensors)
@@ -77,8 +81,12 @@ def with_gradients(function, tensors, weights):
     return [outputs * tf.cast(weights != 0, outputs.dtype), *tape.gradient(loss, tensors)]
 
 
-@pytest.mark.parametrize(("dtype", "tolerance"), [("float32", 1e-5), ("bfloat16", 2**-5)])
-@pytest.mark.parametrize("mode", ["eager", "free", "compiled", "rematerialized"])
+@pytest.mark.parametrize(
+    ("dtype", "tolerance"), [("float32", 1e-5), pytest.param("bfloat16", 2**-5, marks=pytest.mark.integration)]
+)
+@pytest.mark.parametrize(
+    "mode", ["eager", "free", *(pytest.param(mode, marks=pytest.mark.integration) for mode in MODES)]
+)
 @pytest.mark.parametrize(
     ("left_to_right", "reach"), [(False, None), (True, None), (False, 2), (True, 3)], ids=["all", "ltr", "near", "both"]
 )
@@ -145,7 +153,7 @@ def test_dropout_of_blocks_is_that_of_their_gradients():
 
 
 @pytest.mark.parametrize("reach", [None, 2])
-@pytest.mark.parametrize("rematerialize", [False, True])
+@pytest.mark.parametrize("rematerialize", [False, pytest.param(True, marks=pytest.mark.integration)])
 def test_layers_with_dropout_in_parts_repeat_with_the_seed(reach, rematerialize):
     """The gradient of a step equals the difference quotient with the same dropout masks."""
     keras.utils.set_random_seed(1)

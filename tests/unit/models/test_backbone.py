@@ -114,6 +114,21 @@ def test_dropout_acts_in_training_only():
     assert np.abs(np.asarray(model(inputs, training=True)["sequence_output"]) - still).max() > 1e-3
 
 
+def test_long_rows_are_computed_as_whole_ones():
+    """Rows of 700 tokens: three blocks in the first layer, eleven windows in the second one."""
+    config = BertConfig.from_size("modern_tiny", vocabulary_size=50, max_sequence_length=700, initializer_range=0.3)
+    model = BertBackbone(config)
+    ids = np.random.default_rng(0).integers(5, 50, (2, 700)).astype(np.int32)
+    tokens = (np.arange(700) < [[700], [530]]).astype(np.int32)
+    inputs = {"token_ids": ids * tokens, "segment_ids": 0 * ids, "padding_mask": tokens}
+    found = model(inputs)["sequence_output"]
+    for number in (1, 2):
+        attention = model.get_layer(f"layer_{number}").attention
+        attention.pattern = dataclasses.replace(attention.pattern, max_length=1)
+    expected = model(inputs)["sequence_output"]
+    np.testing.assert_allclose(found.numpy()[tokens == 1], expected.numpy()[tokens == 1], atol=2e-5)
+
+
 @pytest.mark.parametrize("arguments", [{"num_classes": 0}, {"num_classes": 2, "dropout": 1.0}])
 def test_classifier_refuses_invalid_arguments(arguments):
     with pytest.raises(ConfigError, match="Received"):
