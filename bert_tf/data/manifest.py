@@ -170,7 +170,7 @@ def check_vocabulary(manifest: Manifest, vocabulary: Vocabulary) -> None:
         raise ValueError(
             f"the data was made with a vocabulary of {manifest.vocabulary_size} pieces and SHA-256 "
             f"{manifest.vocabulary_sha256}. Received: {len(vocabulary)} pieces and {vocabulary.fingerprint}. Use the "
-            "data that the model was trained on, or run `bert-tf data --vocabulary` with the vocab.txt of the model."
+            "data that the model was trained on, or run `bert-tf data --vocabulary` with the word pieces of the model."
         )
 
 

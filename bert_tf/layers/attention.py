@@ -11,6 +11,7 @@ from typing import Any
 
 import keras
 from keras import ops
+from keras.backend import is_int_dtype
 
 from bert_tf.layers.attention_pattern import AttentionPattern
 from bert_tf.layers.base import ConfiguredLayer
@@ -161,6 +162,7 @@ class SelfAttention(ConfiguredLayer):
 
     def call(self, hidden, padding_mask, example_ids=None, position_ids=None, training=None):
         """Returns the attention output."""
+        _check_padding_mask(padding_mask, hidden)
         rows, length = rows_of(hidden)
         query, key, value = self._heads(rows, length, position_ids)
         # Drawn here, because drawing changes a state, which only one branch of a condition would.
@@ -183,7 +185,7 @@ class SelfAttention(ConfiguredLayer):
 
         # The fused kernel works in blocks of its own.
         is_whole = self.kernel == "fused" and self.reach is None
-        context = whole() if is_whole else self.pattern.by_length(length, whole, parts)
+        context = whole() if is_whole else self.pattern.by_length(length, whole, parts, bool(training))
         output = self.attention_output(ops.reshape(context, (-1, hidden.shape[-1])))
         return ops.reshape(output, (-1, length, hidden.shape[-1]))
 
@@ -207,6 +209,21 @@ class SelfAttention(ConfiguredLayer):
     ):
         """Returns (B, S, H)."""
         return hidden_shape
+
+
+def _check_padding_mask(padding_mask, hidden):
+    shape = getattr(padding_mask, "shape", None)
+    length = hidden.shape[1]
+    if shape is None or len(shape) != 2 or (None not in (shape[1], length) and shape[1] != length):
+        raise ValueError(
+            f"`padding_mask` must have shape (B, S) with S = {length}: 1 for tokens, 0 for padding. "
+            f"Received: {padding_mask if shape is None else tuple(shape)}. Layers make attention masks themselves."
+        )
+    if not is_int_dtype(padding_mask.dtype) and keras.backend.standardize_dtype(padding_mask.dtype) != "bool":
+        raise ValueError(
+            f"`padding_mask` must hold integers or booleans: 1 for tokens, 0 for padding. "
+            f"Received: {keras.backend.standardize_dtype(padding_mask.dtype)}. Layers make attention masks themselves."
+        )
 
 
 def attention_weights(query, key, mask):

@@ -75,14 +75,17 @@ class AttentionPattern:
             seen = ops.logical_and(seen, ops.expand_dims(ops.abs(distance) <= self.reach, axis=0))
         return ops.expand_dims(ops.where(seen, 0.0, _NEVER), axis=1)
 
-    def by_length(self, length, whole: Callable[[], Any], parts: Callable[[], Any]):
-        """Returns the result of `whole`, or of `parts` for rows so long that it needs less time or memory."""
+    def by_length(self, length, whole: Callable[[], Any], parts: Callable[[], Any], training: bool = False):
+        """Returns the result of `whole`, or of `parts` for rows so long that it needs less time or memory.
+
+        In training, rows of unknown length are computed in parts, because XLA cannot differentiate a condition on it.
+        """
         limit = self._longest_whole
         if self.max_length is not None and self.max_length <= limit:
             return whole()
         if isinstance(length, int):
             return parts() if length > limit else whole()
-        return ops.cond(length > limit, parts, whole)
+        return parts() if training else ops.cond(length > limit, parts, whole)
 
     def keys_per_query(self, length: float) -> float:
         """Returns the number of keys that are compared with each query in rows of a length."""
@@ -202,11 +205,12 @@ class AttentionPattern:
 
                 # The sums over blocks are in float32.
                 zeros = ops.zeros_like(keys, dtype="float32")
-                sums = ops.fori_loop(0, count, backward, (ops.zeros_like(queries), zeros, zeros))
+                sums = ops.fori_loop(0, count, backward, (_table(queries), zeros, zeros))
                 of_keys = [ops.transpose(ops.cast(each, dtype), (0, 2, 1, 3)) for each in sums[1:]]
-                return (_unblocked(sums[0], length), *of_keys, *(None for _ in integers))
+                return (_unblocked(_blocks_in(sums[0], queries), length), *of_keys, *(None for _ in integers))
 
-            return _unblocked(ops.fori_loop(0, count, forward, ops.zeros_like(queries)), length), gradient
+            outputs = _blocks_in(ops.fori_loop(0, count, forward, _table(queries)), queries)
+            return _unblocked(outputs, length), gradient
 
         return attention(*map(ops.copy, (query, key, value, *(given[name] for name in names))))
 
@@ -237,10 +241,25 @@ def _unblocked(blocks, length):
     return _joined(ops.reshape(parts, (-1, *parts.shape[2:])), length)
 
 
-def _put(blocks, number, block):
-    """Returns the blocks with another one at `number`."""
+def _table(blocks):
+    """Returns a table of zeros with a row for each block; TensorFlow cannot update one without columns."""
+    return _with_column(ops.reshape(ops.zeros_like(blocks), (ops.shape(blocks)[0], -1)))
+
+
+def _put(table, number, block):
+    """Returns the table with a block in the row `number`."""
     # TensorFlow asks every operation under a tape for a gradient, which `slice_update` does not have.
-    return ops.scatter_update(blocks, ops.reshape(number, (1, 1)), ops.expand_dims(block, axis=0))
+    row = _with_column(ops.reshape(block, (1, -1)))
+    return ops.scatter_update(table, ops.reshape(number, (1, 1)), row)
+
+
+def _blocks_in(table, blocks):
+    """Returns the blocks in a table, with the shape of `blocks`."""
+    return ops.reshape(table[:, :-1], ops.shape(blocks))
+
+
+def _with_column(rows):
+    return ops.pad(rows, [[0, 0], [0, 1]])
 
 
 def _by_transposed(first, second):

@@ -25,7 +25,7 @@ from bert_tf.config.preset_names import (
     find_preset,
 )
 from bert_tf.models.preset_files import set_aside
-from bert_tf.models.preset_header import PresetHeader, read_header, vocabulary_file
+from bert_tf.models.preset_header import VOCABULARY_NAMES, PresetHeader, read_header, vocabulary_file
 from bert_tf.models.serialization import deserialize_model
 from bert_tf.models.weights import Weights, WeightsFile, read_weights
 from bert_tf.storage import preset_path
@@ -128,9 +128,11 @@ def open_preset(name: str | Path) -> PresetSource:
         return importlib.import_module(_CONVERSION).open_checkpoint(path)
     if kind == "checkpoint":
         return _checkpoint(path)
-    for file in (CONFIG_NAME, vocabulary_file(path).name, WEIGHTS_NAME):
+    vocabulary_name = vocabulary_file(path).name
+    for file in (CONFIG_NAME, vocabulary_name, WEIGHTS_NAME):
         if not (path / file).is_file():
-            raise ConfigError(f"{path}: not a preset: `{file}` is missing{_hint(path)}.")
+            missing = "` or `".join(VOCABULARY_NAMES) if file == vocabulary_name else file
+            raise ConfigError(f"{path}: not a preset: `{missing}` is missing{_hint(path)}.")
     header, vocabulary, task = read_header(path)
     return PresetSource(path, header, vocabulary, task, WeightsFile(path / WEIGHTS_NAME))
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
-from bert_tf.text.vocabulary import Vocabulary
+from bert_tf.text.vocabulary import CLS, SEP, SPECIAL_TOKENS, Vocabulary
 
 
 @dataclass(frozen=True)
@@ -54,7 +55,8 @@ class BytePairVocabulary(Vocabulary):
 
 def is_byte_pairs(settings: Mapping[str, Any]) -> bool:
     """Returns True for the content of a `tokenizer.json` whose model is BPE."""
-    return (settings.get("model") or {}).get("type") == "BPE"
+    model = settings.get("model")
+    return isinstance(model, Mapping) and model.get("type") == "BPE"
 
 
 def byte_pair_vocabulary(tokenizer_json: str, source: str | Path = "tokenizer.json") -> BytePairVocabulary:
@@ -65,28 +67,40 @@ def byte_pair_vocabulary(tokenizer_json: str, source: str | Path = "tokenizer.js
         source: its path, for messages.
 
     Raises:
-        ValueError: if the file is damaged, is not a byte-level BPE, or lacks a special token.
+        ValueError: if the file is damaged, is not a byte-level BPE, lacks a special token, or puts others around a
+            text.
     """
     from tokenizers import Tokenizer
 
     try:
         tokenizer = Tokenizer.from_str(tokenizer_json)
+        around = tokenizer.encode(" a ").tokens
     except Exception as error:  # The library raises Exception itself.
-        raise ValueError(f"{source}: not a tokenizer that `tokenizers` reads: {error}") from error
-    kind, decoder = type(tokenizer.model).__name__, type(tokenizer.decoder).__name__
-    if (kind, decoder) != ("BPE", "ByteLevel"):
+        raise ValueError(f"{source}: not a tokenizer that `tokenizers` can use: {error}") from error
+    parts = {"model": type(tokenizer.model).__name__, "decoder": type(tokenizer.decoder).__name__}
+    settings = json.loads(tokenizer_json)["pre_tokenizer"] or {}
+    steps = [step.get("type") for step in settings.get("pretokenizers", [settings])]
+    if parts != {"model": "BPE", "decoder": "ByteLevel"} or "ByteLevel" not in steps:
         raise ValueError(
-            f"{source}: must be a byte-level BPE, with `model` BPE and `decoder` ByteLevel. Received: {kind} and "
-            f"{decoder}. Models with word pieces have a vocab.txt, which `bert-tf convert --vocabulary` takes."
+            f"{source}: must be a byte-level BPE, with `model` BPE, `pre_tokenizer` and `decoder` ByteLevel. Received: "
+            f"{parts['model']}, {settings.get('type')} and {parts['decoder']}. Models with word pieces have a "
+            "vocab.txt, which `bert-tf convert --vocabulary` takes."
         )
     ids = tokenizer.get_vocab(with_added_tokens=True)
     tokens = sorted(ids, key=lambda token: ids[token])
     if holes := [number for number, token in enumerate(tokens) if ids[token] != number]:
         raise ValueError(f"{source}: ids must be 0 to {len(tokens) - 1}. Received: no id {holes[0]}")
-    try:
-        return BytePairVocabulary(tuple(tokens), tokenizer_json)
-    except ValueError as error:
-        raise ValueError(f"{source}: {error}") from error
+    if missing := [token for token in SPECIAL_TOKENS if token not in ids]:
+        raise ValueError(
+            f"{source}: must hold {', '.join(SPECIAL_TOKENS)}. Received: {len(tokens)} tokens without "
+            f"{', '.join(missing)}. Encoders with other special tokens are not supported."
+        )
+    if len(around) > len(tokenizer.encode(" a ", add_special_tokens=False)) and (around[0], around[-1]) != (CLS, SEP):
+        raise ValueError(
+            f"{source}: `post_processor` must put {CLS} before a text and {SEP} after it. Received: {around[0]} and "
+            f"{around[-1]}"
+        )
+    return BytePairVocabulary(tuple(tokens), tokenizer_json)
 
 
 def load_byte_pairs(path: str | Path) -> BytePairVocabulary:

@@ -96,18 +96,17 @@ class BytePairTokenizer(TextTokenizer):
             texts: any number of texts.
 
         Returns:
-            The ids, `starts` and `limits`, the latter two int32 [T]. A token comes from `text[start:limit]`; blanks at
-            its start are left out.
+            The ids, `starts` and `limits`, the latter two int32 [T]. A token comes from `text[start:limit]`, without
+            the blanks around it and with the accents after it that the tokenizer joins to its last character. A token
+            of blanks has no characters.
         """
         texts = checked_texts(texts)
         encodings = self._plain.encode_batch(texts, add_special_tokens=False)
-        starts, limits = [], []
-        for text, encoding in zip(texts, encodings, strict=True):
-            for start, limit in encoding.offsets:
-                inside = text[start:limit]
-                starts.append(start + len(inside) - len(inside.lstrip()))
-                limits.append(limit)
-        return _ragged(encodings), np.array(starts, np.int32), np.array(limits, np.int32)
+        spans = [
+            span for text, encoding in zip(texts, encodings, strict=True) for span in _visible(text, encoding.offsets)
+        ]
+        starts, limits = np.array(spans, np.int32).reshape(-1, 2).T
+        return _ragged(encodings), starts, limits
 
     def tokens(self, ids: Sequence[int] | np.ndarray) -> list[str]:
         """Converts ids to tokens as they look in a text. Raises ValueError for an id outside the vocabulary."""
@@ -160,11 +159,29 @@ def _as_text(settings: dict[str, Any], keeps: str | None = None) -> Tokenizer:
     for token in settings.get("added_tokens") or []:
         known = token["special"] or token["content"] in SPECIAL_TOKENS
         token["special"] = known and token["content"] != keeps
+    # Dropout of merges is for training.
+    settings["model"]["dropout"] = None
     tokenizer = Tokenizer.from_str(json.dumps(settings))
     tokenizer.no_truncation()
     tokenizer.no_padding()
     tokenizer.encode_special_tokens = True
     return tokenizer
+
+
+def _visible(text: str, offsets: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Returns the characters of tokens without blanks, and with dropped characters after them."""
+    spans, following = [], len(text)
+    for number in range(len(offsets) - 1, -1, -1):
+        start, limit = offsets[number]
+        end = limit
+        while end < following and not text[end].isspace():
+            end += 1
+        inside = text[start:end]
+        begin = start + len(inside) - len(inside.lstrip())
+        spans.append((begin, max(begin, start + len(inside.rstrip()))))
+        if number and offsets[number - 1][1] <= start:
+            following = start
+    return spans[::-1]
 
 
 def _in_python(tokenized: Callable[[list[str]], Sequence[np.ndarray]], texts: tf.Tensor, count: int) -> list[Any]:

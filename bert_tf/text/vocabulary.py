@@ -179,6 +179,11 @@ def load_vocabulary(path: str | Path) -> Vocabulary:
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, error.start) + 1
         raise ValueError(f"{path}: line {line}: must be UTF-8. Received: {error}") from error
+    if path.suffix == ".json" or text.startswith("{"):
+        raise ValueError(
+            f"{path}: must hold one word piece per line. Received: JSON. New data needs word pieces, which `bert-tf "
+            "vocab` learns; a preset with a byte-level BPE keeps its tokenizer.json itself."
+        )
     if not text:
         raise ValueError(f"{path}: a vocabulary must not be empty. Received: 0 bytes. Run `bert-tf vocab` again.")
     # str.splitlines would split at U+2028 and similar characters, which may be pieces.

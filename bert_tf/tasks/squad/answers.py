@@ -99,8 +99,10 @@ def find_answers(
     starts, ends = (outputs[name].astype(np.float64) for name in (START_LOGITS, END_LOGITS))
     scored = scored_tokens(windows, len(examples))
     rows = np.cumsum(np.bincount(windows.examples, minlength=len(examples)))
+    visible = windows.limits > windows.starts
     for number, (example, row) in enumerate(zip(examples, rows, strict=True)):
-        candidates = _distinct(example, windows, _Scores(scored, number, starts, ends, max_answer_length), n_best)
+        scores = _Scores(scored, number, starts, ends, max_answer_length, visible)
+        candidates = _distinct(example, windows, scores, n_best)
         odds = None
         if null_threshold is not None:
             cls = windows.row_splits[rows[number - 1] if number else 0 : row]
@@ -129,15 +131,30 @@ def average(answers: Sequence[SquadAnswer], n_best: int, null_threshold: float) 
 
 
 class _Scores:
-    """Scores of all spans of one context, by float64 logits `starts` and `ends`, (T,); `longest` is L."""
+    """Scores of all spans of one context, by float64 logits `starts` and `ends`, (T,).
 
-    def __init__(self, scored: ScoredTokens, question: int, starts: np.ndarray, ends: np.ndarray, longest: int) -> None:
+    `longest` is L. `visible`, bool, tells of the tokens of all contexts whether they have characters; spans neither
+    start nor end at others.
+    """
+
+    def __init__(
+        self,
+        scored: ScoredTokens,
+        question: int,
+        starts: np.ndarray,
+        ends: np.ndarray,
+        longest: int,
+        visible: np.ndarray,
+    ) -> None:
         part = slice(scored.splits[question], scored.splits[question + 1])
         self._places, self._limits = scored.places[part], scored.ends[part]
         self.origin = int(scored.origins[question])
         self._starts, self._ends = starts, ends
         # No span is longer than a window.
         self._longest = min(longest, int((self._limits - self._places).max(initial=1)))
+        # Spans may pass the end of the context, where they are invalid anyway.
+        own = visible[self.origin : self.origin + len(self._places)]
+        self._visible = np.concatenate([own, np.zeros(self._longest, np.bool_)])
 
     def best(self, count: int) -> tuple[list[int], list[int], list[float], list[float]]:
         """Returns first and last tokens of the `count` best spans, best first, and the scores of both.
@@ -157,10 +174,13 @@ class _Scores:
 
     def _of_starts(self, part: slice) -> np.ndarray:
         """Returns the scores of spans that start at some tokens, float64 (P, L); invalid spans have -inf."""
-        ends = self._places[part, None] + np.arange(self._longest)
-        inside = ends < self._limits[part, None]
+        places = self._places[part, None]
+        ends = places + np.arange(self._longest)
+        numbers = np.arange(len(self._places))[part, None]
+        inside = (ends < self._limits[part, None]) & self._visible[numbers]
+        inside &= self._visible[numbers + np.arange(self._longest)]
         ends = np.minimum(ends, len(self._ends) - 1)
-        return np.where(inside, self._starts[self._places[part], None] + self._ends[ends], -np.inf)
+        return np.where(inside, self._starts[places] + self._ends[ends], -np.inf)
 
 
 def _largest(scores: np.ndarray, numbers: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import urllib.request
 from pathlib import Path
 from typing import Any
@@ -94,6 +95,25 @@ def test_directories_of_transformers_go_in_and_out(home: Path, tmp_path: Path) -
     assert (tmp_path / "hf/model.safetensors").read_bytes() == (home / "hf/model.safetensors").read_bytes()
 
 
+@pytest.mark.parametrize(
+    ("file", "change", "message"),
+    [
+        ("tokenizer_config.json", {"cls_token": "<s>"}, "`cls_token` must be [CLS]. Received: '<s>'"),
+        ("special_tokens_map.json", {"mask_token": "<mask>"}, "`mask_token` must be [MASK]"),
+        ("tokenizer.json", {"model": None}, "`model` must be"),
+    ],
+)
+def test_other_special_tokens_are_refused(
+    file: str, change: dict[str, Any], message: str, home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shutil.copytree(home / "hf", tmp_path / "hf")
+    path = tmp_path / "hf" / file
+    path.write_text(json.dumps(json.loads(path.read_text()) | change))
+    arguments = ["convert", "--source", "huggingface", tmp_path / "hf", "--target", "preset", tmp_path / "preset"]
+    assert main([str(argument) for argument in arguments]) == 1
+    assert message in capsys.readouterr().err
+
+
 def test_formats_of_word_pieces_are_refused(home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     config = bert_tf.BertConfig(vocabulary_size=ROWS, hidden_dim=8, num_layers=1, num_heads=1, intermediate_dim=8)
     vocabulary = load_preset(home / "encoder").vocabulary
@@ -130,6 +150,11 @@ def test_answers_are_parts_of_the_context(home: Path) -> None:
     output = finetuned(home, "squad1", ".json", json.dumps(articles), "--max_query_length", "8")
     answer = TaskPredictor(output).predict(("Wer?", context))
     assert answer["answer"] == context[answer["start"] : answer["end"]] == answer["answer"].strip()
+    for context in ("ab     cd", "a  b", " \n x"):
+        candidates = TaskPredictor(output).predict(("Wer?", context), top_k=20)["n_best"]
+        texts = [candidate["answer"] for candidate in candidates]
+        assert all(text and text == text.strip() for text in texts), texts
+    assert TaskPredictor(output).predict(("Wer?", "   "))["answer"] == ""
 
 
 def test_texts_become_vectors_and_files_of_features(home: Path, tmp_path: Path) -> None:
@@ -191,7 +216,7 @@ def test_word_pieces_are_needed_for_new_data(home: Path, tmp_path: Path, capsys:
     (tmp_path / "text.txt").write_text("\n".join(SENTENCES))
     arguments = ["--input", tmp_path / "text.txt", "--vocabulary", home / "hf/tokenizer.json"]
     assert main([str(each) for each in ("data", *arguments, "--output", tmp_path / "data")]) != 0
-    assert "bert-tf vocab" in capsys.readouterr().err
+    assert "tokenizer.json: must hold one word piece per line. Received: JSON." in capsys.readouterr().err
 
 
 def test_the_encoder_is_the_same_in_every_door(home: Path) -> None:

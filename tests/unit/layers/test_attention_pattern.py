@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 from collections.abc import Iterator
 
@@ -113,6 +114,67 @@ def test_gradients_equal_those_of_whole_rows(left_to_right, reach, mode, dtype, 
         np.testing.assert_allclose(
             tf.cast(part, tf.float32), tf.cast(expected, tf.float32), rtol=0, atol=tolerance * scale
         )
+
+
+@pytest.mark.parametrize("reach", [None, 2])
+@pytest.mark.parametrize("compiled", [False, pytest.param(True, marks=pytest.mark.integration)])
+def test_gradients_of_layers_with_rows_of_unknown_length(compiled, reach):
+    """A condition on the length has no gradient in XLA, so that layers in training have none."""
+    layer = TransformerLayer(N, 12, dropout=0.0, reach=reach)
+    layer.build((None, None, N * D))
+
+    def gradients(hidden, tokens):
+        with tf.GradientTape() as tape:
+            outputs = layer(hidden, tokens, training=True)
+            loss = tf.reduce_sum(outputs**2 * tf.cast(tokens, tf.float32)[..., None])
+        return tape.gradient(loss, layer.trainable_variables)
+
+    signature = [tf.TensorSpec((None, None, N * D)), tf.TensorSpec((None, None), tf.int32)]
+    free = tf.function(gradients, input_signature=signature, jit_compile=compiled)
+    for length in (1, 5, 6, 13, 14):
+        hidden = tf.constant(np.random.default_rng(length).normal(size=(B, length, N * D)), tf.float32)
+        tokens = tf.constant((np.arange(length) < [[length], [length // 2 + 1]]).astype(np.int32))
+        found = free(hidden, tokens)
+        layer.attention.pattern = dataclasses.replace(layer.attention.pattern, max_length=1)
+        expected = gradients(hidden, tokens)
+        layer.attention.pattern = dataclasses.replace(layer.attention.pattern, max_length=None)
+        scale = max(float(tf.reduce_max(tf.abs(each))) for each in expected)
+        for one, other in zip(found, expected, strict=True):
+            np.testing.assert_allclose(one, other, rtol=0, atol=1e-5 * scale)
+
+
+@pytest.mark.parametrize("compiled", [False, pytest.param(True, marks=pytest.mark.integration)])
+@pytest.mark.parametrize("reach", [None, 2])
+def test_batches_without_rows(reach, compiled):
+    """A replica may get no row of the last batch, and exports are compared on empty batches."""
+    layer = SelfAttention(N, dropout=0.0, reach=reach)
+    layer.build((None, None, N * D))
+
+    def step(hidden, training):
+        with tf.GradientTape() as tape:
+            outputs = layer(hidden, tf.ones(tf.shape(hidden)[:2], tf.int32), training=training)
+            loss = tf.reduce_sum(outputs)
+        return outputs, tape.gradient(loss, layer.trainable_variables)
+
+    for training in (False, True):
+        function = tf.function(lambda hidden, training=training: step(hidden, training), jit_compile=compiled)
+        outputs, gradients = function(tf.zeros((0, 13, N * D)))
+        assert outputs.shape == (0, 13, N * D)
+        assert all(not np.any(gradient) for gradient in gradients)
+
+
+@pytest.mark.parametrize(
+    ("mask", "message"),
+    [
+        (np.zeros((B, 1, 1, 3), np.float32), r"must have shape \(B, S\) with S = 3: .* Received: \(2, 1, 1, 3\)"),
+        (np.ones((B, 1), np.int32), r"must have shape \(B, S\)"),
+        (None, "must have shape .* Received: None"),
+        (np.zeros((B, 3), np.float32), "must hold integers or booleans: .* Received: float32"),
+    ],
+)
+def test_additive_masks_are_refused(mask, message):
+    with pytest.raises(ValueError, match=f"`padding_mask` {message}"):
+        SelfAttention(N)(np.zeros((B, 3, N * D), np.float32), mask)
 
 
 def test_fused_kernel_computes_windows():

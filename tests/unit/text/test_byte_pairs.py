@@ -56,6 +56,25 @@ def test_offsets_cover_the_text_without_blanks_at_their_start(text):
     assert all(text[place].isspace() for place in set(range(len(text))) - covered)
 
 
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("x  cafe\u0301 noir", ["x", "cafe\u0301", "noir"]),
+        ("\tab \n cd  ", ["ab", "cd"]),
+        ("   ", []),
+    ],
+)
+def test_offsets_of_accents_and_blanks(text, words):
+    """The characters between the first and the last token of a word are the word; a token of blanks has none."""
+    _, starts, limits = TOKENIZER.tokenize_with_offsets([text])
+    visible = [(start, limit) for start, limit in zip(starts.tolist(), limits.tolist(), strict=True) if start < limit]
+    for word in words:
+        begin = text.index(word)
+        assert begin in {start for start, _ in visible} and begin + len(word) in {limit for _, limit in visible}
+    assert not any(text[start].isspace() or text[limit - 1].isspace() for start, limit in visible)
+    assert bool(visible) == bool(words)
+
+
 def test_words_are_those_after_a_blank():
     words = ["The", "film", "映画"]
     assert rows(TOKENIZER.tokenize_words(words)) == [
@@ -86,6 +105,13 @@ def test_ids_become_text():
 def test_texts_must_be_strings(texts):
     with pytest.raises(ValueError, match="`texts` must"):
         TOKENIZER.tokenize(texts)
+
+
+def test_dropout_of_merges_is_for_training():
+    content = json.loads(tokenizer_json())
+    content["model"]["dropout"] = 0.5
+    other = BytePairTokenizer(byte_pair_vocabulary(json.dumps(content)))
+    assert rows(other.tokenize(SENTENCES)) == rows(TOKENIZER.tokenize(SENTENCES))
 
 
 def test_settings_of_calls_do_not_change_the_ids():
@@ -122,6 +148,14 @@ def test_the_tokenizer_of_word_pieces_refuses_it():
         BertTokenizer(VOCABULARY)
 
 
+def _around(token: str) -> dict:
+    """A processor that puts a token before and after a text."""
+    place = {"SpecialToken": {"id": token, "type_id": 0}}
+    text = {"Sequence": {"id": "A", "type_id": 0}}
+    ids = {token: {"id": token, "ids": [VOCABULARY.id_of(token)], "tokens": [token]}}
+    return {"type": "TemplateProcessing", "single": [place, text, place], "pair": [text, place], "special_tokens": ids}
+
+
 def _without(content: dict, token: str) -> dict:
     """The special token under another name."""
     for added in content["added_tokens"]:
@@ -133,11 +167,14 @@ def _without(content: dict, token: str) -> dict:
 @pytest.mark.parametrize(
     ("changed", "message"),
     [
-        (lambda content: "{", "not a tokenizer that `tokenizers` reads"),
+        (lambda content: "{", "not a tokenizer that `tokenizers` can use"),
+        (lambda content: content | {"model": "BPE"}, "not a tokenizer that `tokenizers` can use"),
         (lambda content: content | {"decoder": None}, "must be a byte-level BPE"),
-        (lambda content: _without(content, "[MASK]"), r"without \[MASK\]"),
+        (lambda content: content | {"pre_tokenizer": {"type": "Whitespace"}}, "must be a byte-level BPE"),
+        (lambda content: _without(content, "[MASK]"), r"without \[MASK\]. Encoders with other special tokens"),
+        (lambda content: content | {"post_processor": _around("[MASK]")}, r"must put \[CLS\] before a text"),
     ],
-    ids=["damaged", "other", "special"],
+    ids=["damaged", "model", "other", "words", "special", "around"],
 )
 def test_other_files_are_named(changed, message, tmp_path: Path):
     content = changed(json.loads(tokenizer_json()))

@@ -82,7 +82,11 @@ def read_tokenizer(directory: Path, class_name: Any, vocab: Path | None) -> Toke
     # The library writes 10^30 for no limit.
     longest = longest if isinstance(longest, int) and longest < 10**9 else None
     file = directory / TOKENIZER_NAME
-    if vocab is None and is_byte_pairs(_json(file)):
+    if is_byte_pairs(_json(file)):
+        if vocab is not None:
+            raise ConversionError(f"{file}: is a byte-level BPE, which no vocab.txt replaces. Leave out --vocabulary.")
+        _check_special(_json(directory / SPECIAL_NAME), directory / SPECIAL_NAME)
+        _check_special(settings, directory / SETTINGS_NAME)
         with conversion_errors():
             return TokenizerFiles(load_byte_pairs(file), file, False, longest=longest)
     _check_settings(settings, directory / SETTINGS_NAME)
@@ -211,7 +215,10 @@ def _check_pipeline(whole: Mapping[str, Any], path: Path) -> None:
         ("pre_tokenizer", ("BertPreTokenizer",)),
         ("post_processor", ("TemplateProcessing", "BertProcessing", None)),
     ):
-        kind = (whole.get(part) or {}).get("type")
+        found = whole.get(part) or {}
+        if not isinstance(found, Mapping) or (part == "model" and not found):
+            raise ConversionError(f"{path}: `{part}` must be an object. Received: {whole.get(part)!r}")
+        kind = found.get("type")
         # Early versions did not store the type of the model.
         if kind not in kinds and not (part == "model" and kind is None and "max_input_chars_per_word" in whole[part]):
             raise ConversionError(f"{path}: `{part}` must be {kinds[0]}. Received: {kind!r}")
