@@ -5,6 +5,7 @@ import json
 import os
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,14 +13,14 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from bert_tf.config import ConfigError
+from bert_tf.config import BertConfig, ConfigError
 from bert_tf.export import saved_model
 from bert_tf.export.metadata import read_meta_graph, signature_defs
 from bert_tf.export.precision import load_in_precision
 from bert_tf.export.saved_model import export_preset
 from bert_tf.export.verify.golden_outputs import record
 from bert_tf.export.warmup import read_warmup, request_of
-from bert_tf.models import load_preset, save_preset
+from bert_tf.models import BertBackbone, BertTextClassifier, load_preset, save_preset
 from tests.support.export.presets import KINDS, LABELS, MAX_LENGTH, TASKS, VOCABULARY, WORDS
 
 Exported = Callable[[str], Path]
@@ -292,3 +293,22 @@ def test_directory_with_other_files_is_refused(presets: dict[str, Path], tmp_pat
         export_preset(presets["backbone"], tmp_path / "file")
     with pytest.raises(ConfigError, match="nowhere"):
         export_preset(tmp_path / "nowhere", tmp_path / "m")
+
+
+@pytest.mark.parametrize("body", ["bert", pytest.param("modern", marks=pytest.mark.slow)])
+def test_long_rows_are_computed_in_parts(body: str, tmp_path: Path) -> None:
+    """Rows of 600 tokens are blocks in the first layer, and windows in the second one of `modern`."""
+    config = BertConfig(
+        vocabulary_size=len(VOCABULARY), hidden_dim=16, num_layers=2, num_heads=2, intermediate_dim=32,
+        max_sequence_length=600, initializer_range=0.3, pooler=False,
+    ).with_changes(body=body)  # fmt: skip
+    model = BertTextClassifier(BertBackbone(config), len(LABELS), pooling="mean")
+    save_preset(model, tmp_path / "preset", VOCABULARY, True, TASKS["classifier"])
+    folder = export_preset(tmp_path / "preset", tmp_path / "saved")
+    texts = [" ".join((WORDS * 60)[:count]) for count in (1, 300, 598)]
+    found = call(folder, text=texts)["probabilities"]
+    for layer in model._flatten_layers():
+        if hasattr(layer, "pattern"):
+            layer.pattern = replace(layer.pattern, max_length=1)
+    expected = softmax(np.asarray(model(model_inputs(*((text,) for text in texts)))))
+    np.testing.assert_allclose(found, expected, atol=1e-5)
