@@ -187,13 +187,12 @@ class AttentionPattern:
 
             def forward(number, outputs):
                 weights = dropped(weights_of(number, ops.take(queries, number, axis=0)), number)
-                return _put(outputs, number, ops.matmul(ops.cast(weights, dtype), values))
+                return (_put(outputs, number, ops.matmul(ops.cast(weights, dtype), values)),)
 
             def gradient(*args, upstream=None):
                 gradients = _blocks(args[0] if upstream is None else upstream)
 
-                def backward(number, sums):
-                    of_query, of_key, of_value = sums
+                def backward(number, of_query, of_key, of_value):
                     query, gradient = (ops.take(each, number, axis=0) for each in (queries, gradients))
                     weights = weights_of(number, query)
                     of_value += _of_transposed(ops.cast(dropped(weights, number), dtype), gradient)
@@ -205,12 +204,12 @@ class AttentionPattern:
 
                 # The sums over blocks are in float32.
                 zeros = ops.zeros_like(keys, dtype="float32")
-                sums = ops.fori_loop(0, count, backward, (_table(queries), zeros, zeros))
-                of_keys = [ops.transpose(ops.cast(each, dtype), (0, 2, 1, 3)) for each in sums[1:]]
-                return (_unblocked(_blocks_in(sums[0], queries), length), *of_keys, *(None for _ in integers))
+                of_query, *sums = _in_turn(count, backward, _table(queries), zeros, zeros)
+                of_keys = [ops.transpose(ops.cast(each, dtype), (0, 2, 1, 3)) for each in sums]
+                return (_unblocked(_blocks_in(of_query, queries), length), *of_keys, *(None for _ in integers))
 
-            outputs = _blocks_in(ops.fori_loop(0, count, forward, _table(queries)), queries)
-            return _unblocked(outputs, length), gradient
+            (outputs,) = _in_turn(count, forward, _table(queries))
+            return _unblocked(_blocks_in(outputs, queries), length), gradient
 
         return attention(*map(ops.copy, (query, key, value, *(given[name] for name in names))))
 
@@ -239,6 +238,18 @@ def _unblocked(blocks, length):
     """Returns (B, S, N, D) of blocks, (C, B, N, Q, D)."""
     parts = ops.transpose(blocks, (1, 0, 3, 2, 4))
     return _joined(ops.reshape(parts, (-1, *parts.shape[2:])), length)
+
+
+def _in_turn(count, body: Callable[..., Any], table, *sums):
+    """Returns the table and the sums after `body` has changed them for each block, by its number, one by one."""
+
+    def step(number, table, *sums):
+        table, *sums = body(number, table, *sums)
+        # The next number depends on the table, whose spare column is 0: TensorFlow would compute ten blocks at once.
+        return number + 1 + ops.cast(table[0, -1], "int32"), table, *sums
+
+    first = ops.convert_to_tensor(0, "int32")
+    return ops.while_loop(lambda number, *_: number < count, step, (first, table, *sums))[1:]
 
 
 def _table(blocks):
