@@ -107,11 +107,17 @@ def _compile(vocabulary: Vocabulary) -> _WordPieces:
 
 
 class TextTokenizer(ABC):
-    """The methods of all tokenizers.
+    """The methods of all tokenizers; `bert_tf.tokenizer_of` returns the one of a vocabulary.
 
     Args:
         vocabulary: tokens.
         lowercase: whether text is lower-cased.
+
+    Example:
+        >>> vocabulary = bert_tf.Vocabulary(("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "film", "##s"))
+        >>> tokenizer = bert_tf.tokenizer_of(vocabulary, lowercase=True)
+        >>> isinstance(tokenizer, bert_tf.text.tokenizer.TextTokenizer), tokenizer(["Films"]).to_list()
+        (True, [[5, 6]])
     """
 
     in_graph: ClassVar[bool] = True
