@@ -121,7 +121,7 @@ class TextTokenizer(ABC):
     """
 
     in_graph: ClassVar[bool] = True
-    """Whether a SavedModel can hold the tokenizer."""
+    """True if a SavedModel can hold the tokenizer."""
 
     def __init__(self, vocabulary: Vocabulary, lowercase: bool) -> None:
         self.vocabulary = vocabulary
