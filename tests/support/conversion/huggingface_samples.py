@@ -21,7 +21,8 @@ from tests.support.paths import TESTDATA
 BERT_KINDS = ("pretraining", "masked_lm", "backbone", "sequence_classification", "token_classification",
               "question_answering", "multiple_choice")  # fmt: skip
 MODERN_KINDS = tuple(f"modern_{kind}" for kind in BERT_KINDS if kind != "pretraining")
-MODERN_KINDS += ("modern_base", "modern_large")
+RELEASED_LAYOUTS = ("modern_base", "modern_large")
+MODERN_KINDS += RELEASED_LAYOUTS
 KINDS = BERT_KINDS + MODERN_KINDS
 MAGIC, VERSION = 0x1950A86A20F9469CFC6C, 1001
 

@@ -263,6 +263,19 @@ def test_rows_are_computed_in_parts_if_they_are_long(pattern, limit):
         assert chosen(length).numpy() == free(tf.constant(length)).numpy() == expected
 
 
+@pytest.mark.parametrize(
+    ("pattern", "at_limit", "beyond"),
+    [
+        (AttentionPattern(), 12, 13),
+        (AttentionPattern(reach=3), 12, 9),
+        (AttentionPattern(left_to_right=True, reach=3), 12, 6),
+    ],
+)
+def test_keys_that_are_compared_with_a_query(pattern, at_limit, beyond):
+    """A window has three queries, and the keys of its neighbors."""
+    assert [pattern.keys_per_query(length) for length in (12, 13)] == [at_limit, beyond]
+
+
 def test_no_tensor_has_all_pairs_of_long_rows():
     """A step of a layer of each kind, whose rows are 40 tokens long, makes no tensor with 40 x 40 numbers per head."""
     length = 40

@@ -115,7 +115,9 @@ def test_shares_are_formatted_as_in_reports(engine: Any, value: float | None, wo
     assert call(engine, "percent", value) == words
 
 
-@pytest.mark.parametrize("kind", [400, 401, 403, 404, 408, 413, 422, 429, 500, 502, 503, 504, "offline", "late"])
+@pytest.mark.parametrize(
+    "kind", [400, 401, 403, 404, 408, 413, 422, 429, 500, 502, 503, 504, "offline", "late", "numbers"]
+)
 def test_each_failure_has_words_and_a_next_step(engine: Any, kind: int | str) -> None:
     words = call(engine, "explained", kind, "details")
     assert words["title"].endswith(".") and words["details"] == "details" and words["next"].endswith(".")

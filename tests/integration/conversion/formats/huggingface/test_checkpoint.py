@@ -19,6 +19,7 @@ from bert_tf.text.tokenizer import BertTokenizer
 from bert_tf.text.vocabulary import load_vocabulary
 from tests.support.conversion.huggingface_samples import (
     KINDS,
+    RELEASED_LAYOUTS,
     opened,
     recorded,
 )
@@ -28,14 +29,15 @@ PYTHON = os.environ.get("BERT_TF_PEER_HUGGINGFACE")
 PLAIN_TEXTS = ["a bc, abba!", "Ünïcode ab", "ab\tcd  x.", "", "ABC 中a"]
 
 
-def assert_as_recorded(outputs: Any, expected: Any, mask: np.ndarray) -> None:
+def assert_as_recorded(outputs: Any, expected: Any, mask: np.ndarray, deep: bool = False) -> None:
     assert set(expected) <= set(outputs)
     for name, wanted in expected.items():
         found = outputs[name]
         assert found.shape == wanted.shape
         if wanted.ndim == 3 and wanted.shape[:2] == mask.shape:
             found, wanted = found[mask], wanted[mask]
-        largest = max(1.0, float(np.abs(wanted).max()))
+        # Rounding grows with depth: the 22 and 28 layers of the released ones are compared with the largest output.
+        largest = float(np.abs(wanted).max()) if deep else 1.0
         np.testing.assert_allclose(found, wanted, rtol=0, atol=TOLERANCE * largest, err_msg=name)
 
 
@@ -88,7 +90,7 @@ def test_transformers_loads_a_written_checkpoint(
 ) -> None:
     folder, found = opened_by_transformers
     with np.load(folder / kind / "inputs.npz") as inputs, np.load(folder / kind / "answers.npz") as answered:
-        assert_as_recorded(dict(answered), outputs_of(kind), inputs["padding_mask"] != 0)
+        assert_as_recorded(dict(answered), outputs_of(kind), inputs["padding_mask"] != 0, kind in RELEASED_LAYOUTS)
     ours = BertTokenizer(load_vocabulary(folder / kind / "vocab.txt"), lowercase=kind != "token_classification")
     ids = ours.tokenize(PLAIN_TEXTS)
     rows = np.split(ids.values, ids.row_splits[1:-1])

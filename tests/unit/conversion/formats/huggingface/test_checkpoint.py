@@ -24,6 +24,7 @@ from bert_tf.text.vocabulary import load_vocabulary
 from tests.support.conversion.huggingface_samples import (
     KINDS,
     MODERN_KINDS,
+    RELEASED_LAYOUTS,
     change_json,
     copied,
     opened,
@@ -54,14 +55,15 @@ DTYPES = {
 PLAIN_TEXTS = ["a bc, abba!", "Ünïcode ab", "ab\tcd  x.", "", "ABC 中a"]
 
 
-def assert_as_recorded(outputs: Any, expected: Any, mask: np.ndarray) -> None:
+def assert_as_recorded(outputs: Any, expected: Any, mask: np.ndarray, deep: bool = False) -> None:
     assert set(expected) <= set(outputs)
     for name, wanted in expected.items():
         found = outputs[name]
         assert found.shape == wanted.shape
         if wanted.ndim == 3 and wanted.shape[:2] == mask.shape:
             found, wanted = found[mask], wanted[mask]
-        largest = max(1.0, float(np.abs(wanted).max()))
+        # Rounding grows with depth: the 22 and 28 layers of the released ones are compared with the largest output.
+        largest = float(np.abs(wanted).max()) if deep else 1.0
         np.testing.assert_allclose(found, wanted, rtol=0, atol=TOLERANCE * largest, err_msg=name)
 
 
@@ -81,7 +83,8 @@ def test_outputs_equal_those_of_transformers(kind: str) -> None:
     assert checkpoint.config.body == ("modern" if kind in MODERN_KINDS else "bert")
     assert checkpoint.lowercase is (kind != "token_classification")
     inputs = fixed_inputs(checkpoint.config)
-    assert_as_recorded(reference_outputs(checkpoint, inputs), outputs_of(kind), inputs["padding_mask"] != 0)
+    found = reference_outputs(checkpoint, inputs)
+    assert_as_recorded(found, outputs_of(kind), inputs["padding_mask"] != 0, kind in RELEASED_LAYOUTS)
 
 
 @pytest.mark.parametrize(
@@ -101,7 +104,7 @@ def test_to_a_preset_and_back(kind: str, tmp_path: Path) -> None:
     assert {key: after.get(key) for key in before} == before
     inputs = fixed_inputs(source.config)
     preset = answers(there.target, inputs, Peers({})).outputs
-    assert_as_recorded(preset, outputs_of(kind), inputs["padding_mask"] != 0)
+    assert_as_recorded(preset, outputs_of(kind), inputs["padding_mask"] != 0, kind in RELEASED_LAYOUTS)
     if (recorded(kind) / "vocab.txt").exists():
         assert (tmp_path / "back/vocab.txt").read_bytes() == (recorded(kind) / "vocab.txt").read_bytes()
 
