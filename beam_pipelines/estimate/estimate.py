@@ -7,7 +7,6 @@ are far apart and other load on the machine.
 from __future__ import annotations
 
 import math
-import os
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -31,7 +30,8 @@ from beam_pipelines.runners.select import environment
 from beam_pipelines.sources.corpus import FORMATS, Corpus
 from beam_pipelines.sources.documents import ReadSettings
 from beam_pipelines.transforms.tokenize import Buckets
-from bert_tf.reports.text import in_bytes, plural
+from bert_tf.entry.amounts import available_cores, in_time, plural
+from bert_tf.reports.text import in_bytes
 
 # More files than this occupy all workers evenly, so their parts are not computed.
 _MOST_FILES = 1000
@@ -117,7 +117,7 @@ class Workers(NamedTuple):
         ordered = sorted(costs, reverse=True)
         longest = max(sum(ordered[number :: self.processes]) for number in range(self.processes))
         if self.here:
-            longest = max(longest, sum(costs) / min(self.processes, _cores()))
+            longest = max(longest, sum(costs) / min(self.processes, available_cores()))
         return longest * (_TOGETHER if self.here and self.processes > 1 else 1.0)
 
 
@@ -132,7 +132,7 @@ def workers_of(options: PipelineOptions) -> Workers:
         parallelism = options.view_as(FlinkRunnerOptions).parallelism
         count = parallelism if parallelism > 0 else int(portable.sdk_worker_parallelism)
         return Workers(max(count, 1), here=portable.environment_type in (None, "LOOPBACK"))
-    return Workers(0 if direct.direct_running_mode == "in_memory" else direct.direct_num_workers or _cores())
+    return Workers(0 if direct.direct_running_mode == "in_memory" else direct.direct_num_workers or available_cores())
 
 
 def estimate(plan: RunPlan, workers: Workers, sample_bytes: int = SAMPLE_BYTES) -> Estimate:
@@ -259,18 +259,3 @@ def _resident() -> _Resident:
         return _Resident(_WORKER_BYTES, _SHARED_BYTES)
     sizes = {line.partition(":")[0]: int(line.split()[1]) << 10 for line in lines}
     return _Resident(sizes["Anonymous"], sizes["Rss"] - sizes["Anonymous"])
-
-
-def _cores() -> int:
-    return len(os.sched_getaffinity(0))
-
-
-def in_time(seconds: float) -> str:
-    """Formats a duration, for example `40 s`, `1 min 50 s`, `25 min` and `3 h 20 min`."""
-    if seconds < 100:
-        return f"{seconds:.0f} s"
-    whole, rest = divmod(round(seconds), 60)
-    if whole < 10:
-        return f"{whole} min {rest} s" if rest else f"{whole} min"
-    minutes = round(seconds / 60)
-    return f"{minutes} min" if minutes < 100 else f"{minutes // 60} h {minutes % 60} min"

@@ -31,6 +31,7 @@ from beam_pipelines.output.storage import is_local
 from beam_pipelines.runners.job_servers import PORTABLE_RUNNERS, given, job_server_of, portable_flags
 from beam_pipelines.runners.worker_processes import RESUME  # importing it registers the local worker processes
 from bert_tf.config import ConfigError
+from bert_tf.entry.amounts import available_cores
 
 # For smaller inputs a second process costs more time than it saves (measured: 2-5 s to start).
 SMALL_INPUT_BYTES = 64 << 20
@@ -63,7 +64,7 @@ def runner_flags(beam_args: Sequence[str], work_bytes: int, paths: Sequence[str]
         )
     flags = []
     runner = options.view_as(StandardOptions).runner
-    cores = len(os.sched_getaffinity(0))
+    cores = available_cores()
     if not runner:
         # Beam's default first tries to download another runner, so the runner would differ by machine.
         flags.append("--runner=FnApiRunner")

@@ -18,7 +18,7 @@ from bert_tf.data.input.bins import GROUP
 from bert_tf.data.input.dataset import ALL_ROWS, Batch, BatchOptions, Dataset, RowShare
 from bert_tf.data.manifest import Manifest, data_directories, open_data
 from bert_tf.models import BertPretrainer
-from bert_tf.pretraining.facts import sample_inputs
+from bert_tf.pretraining.facts import amount_of_data, chance_line, next_step, sample_inputs
 from bert_tf.storage import data_path
 from bert_tf.text.vocabulary import Vocabulary
 from bert_tf.training.evaluation.baselines import EvaluationContext, chance_figures, published_figures
@@ -183,6 +183,8 @@ class Course:
             warmup_steps=training.resolved_warmup(training.steps),
             # The others are shown by their masks.
             examples=self.shown if training.show_examples and training.objective == "mlm" else None,
+            total_steps=training.steps,
+            next_step=next_step(self._run),
         )
 
     def chance(self, batch: int, stop: Callable[[], bool]) -> Mapping[str, float]:
@@ -195,6 +197,17 @@ class Course:
         if not stop():
             self._chance[data] = metrics
         return metrics
+
+    def announce(self) -> list[str]:
+        """Returns lines about the amount of data and the metrics of chance, to print before the first step."""
+        rows = {data: 0 for data, _ in self._phases}
+        ends = [*(stage.first for stage in self.stages[1:]), self._run.training.steps]
+        for stage, end in zip(self.stages, ends, strict=True):
+            rows[stage.data] += (end - stage.first) * stage.batch_size
+        return [
+            *(amount_of_data(manifest, rows[data]) for data, manifest in self._phases),
+            chance_line(self.chance(0, lambda: False) if held_out_split(self._phases[0][1]) else {}),
+        ]
 
     def shown(self, batch: int) -> Batch:
         """Returns the first held-out examples of the same length."""

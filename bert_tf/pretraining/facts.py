@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from bert_tf.config import RunConfig
 from bert_tf.data.examples.sample_examples import Token
 from bert_tf.data.manifest import Manifest
+from bert_tf.entry.amounts import plural
 from bert_tf.text.vocabulary import CONTINUATION
 
 _MASK = "[MASK]"
@@ -35,6 +37,50 @@ def data_facts(data: Path, manifests: Sequence[Manifest]) -> dict[str, Any]:
         "max_sequence_length": max(manifest.config.max_seq_length for manifest in manifests),
         "lowercase": manifests[0].config.lowercase,
     }
+
+
+def amount_of_data(manifest: Manifest, rows: int) -> str:
+    """Returns a line on the training examples of a data directory, and on those that a run takes.
+
+    Args:
+        manifest: manifest of the data.
+        rows: examples in all batches of the run.
+    """
+    length, examples = manifest.config.max_seq_length, manifest.examples("train")
+    tokens = rows * length * manifest.fill
+    return (
+        f"data: {plural(examples, 'example')} of {length} tokens, {manifest.fill:.0%} filled; the run takes {rows:,}, "
+        f"{tokens / 1e6:,.1f} M tokens, {rows / max(examples, 1):,.2g} passes"
+    )
+
+
+def chance_line(chance: Mapping[str, float]) -> str:
+    """Returns a line on the metrics of the best constant guess.
+
+    Args:
+        chance: the metrics; empty if no examples are held out.
+    """
+    for prefix, pieces in (("mlm", "masked pieces"), ("causal_lm", "next pieces")):
+        if f"{prefix}_perplexity" in chance:
+            return (
+                f"chance: perplexity {chance[f'{prefix}_perplexity']:,.0f}, {chance[f'{prefix}_accuracy']:.1%} of "
+                f"{pieces}, by the frequencies of the held-out pieces alone"
+            )
+    return "chance: unknown, because no examples are held out (`bert-tf data --validation_fraction`)"
+
+
+def next_step(run: RunConfig) -> str:
+    """Returns advice for a run that ended near chance.
+
+    Args:
+        run: configuration of the run.
+    """
+    ways = [f"train longer (`--steps {2 * run.training.steps}`)"]
+    if run.model.positions == "learned":
+        ways.append("use rotary positions (`--set model.positions=rotary`, docs/bodies.md)")
+    if run.training.optimizer != "muon":
+        ways.append("use Muon (`--set training.optimizer=muon`, with the rates of the recipe `laptop`)")
+    return f"{', '.join(ways[:-1])} or {ways[-1]}." if len(ways) > 1 else f"{ways[0]}, or use a smaller model."
 
 
 def sample_inputs(tokens: Sequence[Token]) -> dict[str, str]:

@@ -81,6 +81,7 @@ def _run_pretraining(
         identity={"model": to_dict(run.model), "data": identity, **origin},
         flops=course.flops,
         facts=facts,
+        announce=course.announce,
         describe=describe,
         on_report=write_report,
         common_batches=course.common_batches,

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from bert_tf.entry.amounts import plural
 from bert_tf.reports.charts import Chart, strip_chart
 from bert_tf.reports.page import render, write_page
-from bert_tf.reports.text import cut, plural
+from bert_tf.reports.text import cut
 
 _NONE = "–"
 _AVERAGES = ("Average", "Without WNLI", "Mean of these tasks")

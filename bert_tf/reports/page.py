@@ -11,6 +11,7 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from bert_tf.config.files import staged_file
+from bert_tf.entry.amounts import plural
 from bert_tf.reports import text
 
 # Maximum characters of the articles of one section.
@@ -59,7 +60,7 @@ def _environment() -> Environment:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    names = ("cut", "format_metric", "in_bytes", "named", "percent", "piece", "plural", "share")
-    environment.filters.update({name: getattr(text, name) for name in names}, comma="{:,}".format)
+    names = ("cut", "format_metric", "in_bytes", "named", "percent", "piece", "share")
+    environment.filters.update({name: getattr(text, name) for name in names}, plural=plural, comma="{:,}".format)
     environment.globals.update(asset=asset, bounded=bounded)
     return environment

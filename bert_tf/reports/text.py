@@ -135,11 +135,6 @@ def in_bytes(count: float) -> str:
     return f"{size:,.4g} TB"
 
 
-def plural(count: int, what: str) -> str:
-    """Formats a number with its noun, for example `1 shard` and `1,024 shards`."""
-    return f"{count:,} {what}{'' if count == 1 else 's'}"
-
-
 def piece(text: str) -> str:
     """Returns a word piece with a dot in place of the continuation prefix."""
     return f"·{text.removeprefix(CONTINUATION)}" if text.startswith(CONTINUATION) else text

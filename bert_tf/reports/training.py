@@ -7,9 +7,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from bert_tf.entry.amounts import in_time, plural
 from bert_tf.reports.charts import Chart, Level, Series, line_chart
 from bert_tf.reports.page import render, write_page
-from bert_tf.reports.text import flattened, piece, plural
+from bert_tf.reports.text import flattened, piece
 from bert_tf.training.evaluation.baselines import Baseline, Evaluation
 from bert_tf.training.evaluation.mask_samples import GUESSES, FilledExample
 from bert_tf.training.logging.run_log import read_history
@@ -115,25 +116,18 @@ def state_words(status: RunStatus) -> tuple[str, str]:
         >>> from bert_tf.reports.training import state_words
         >>> from bert_tf.training.logging.run_status import RunStatus
         >>> state_words(RunStatus("runs/mine", 1000, step=300, eta_seconds=400.0))
-        ('Running', '300 of 1,000 steps, about 7 minutes left')
+        ('Running', '300 of 1,000 steps, about 6 min 40 s left')
         >>> state_words(RunStatus("runs/mine", 1000, step=300, state="stopped", reason="SIGTERM"))
         ('Stopped', '300 of 1,000 steps, by SIGTERM')
     """
     words = f"{status.step:,} of {plural(status.total_steps, 'step')}"
     if status.state == RUNNING and status.eta_seconds is not None:
-        words += f", about {_duration(status.eta_seconds)} left"
+        words += f", about {in_time(status.eta_seconds)} left"
     elif status.state == FINISHED and status.step < status.total_steps:
         words += ", ended early because the metric did not improve"
     elif status.reason:
         words += f", by {status.reason}" if status.state == STOPPED else f": {status.reason}"
     return status.state.capitalize(), words
-
-
-def _duration(seconds: float) -> str:
-    for unit, length in (("day", 86400), ("hour", 3600), ("minute", 60)):
-        if seconds >= 1.5 * length:
-            return plural(round(seconds / length), unit)
-    return "a minute" if seconds > 30 else "half a minute"
 
 
 def _head(status: RunStatus) -> Iterator[tuple[str, str, str]]:

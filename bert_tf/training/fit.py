@@ -16,6 +16,7 @@ import keras
 from bert_tf.config import TrainingConfig, to_dict
 from bert_tf.config.files import only_writer
 from bert_tf.config.preset_names import CHECKPOINTS_NAME
+from bert_tf.entry.amounts import available_cores, plural
 from bert_tf.layers.computation import set_computation
 from bert_tf.storage import refresh, settle, working_copy
 from bert_tf.training.backends import Model, current_backend, precision_scope
@@ -174,6 +175,8 @@ class _Trainer:
             set_halved(self.training.optimizer, recovery.halved)
             try:
                 with contextlib.closing(events.log), self._preemption.watch():
+                    if self.is_chief and events.step < self.steps:
+                        events.log.say(*self._announced())
                     self._run_steps(events, self._data.without(recovery))
                     if self._preemption:
                         events.stop()
@@ -202,6 +205,17 @@ class _Trainer:
         }
         settings = self._run.settings(self._config)
         return RunStatus(run_name(self._output), self.steps, model=model, data=self._run.facts, settings=settings)
+
+    def _announced(self) -> list[str]:
+        """Returns lines about devices, model and data."""
+        kind, devices = self.backend.device_kind, self.backend.num_devices
+        cores = f", {plural(available_cores(), 'core')}" if kind == "CPU" else ""
+        count = f"{devices} x " if devices > 1 else ""
+        return [
+            f"device: {count}{kind}{cores}, {keras.backend.backend()}, {self._config.precision}",
+            f"model: {type(self.model).__name__}, {plural(self.model.count_params(), 'parameter')}",
+            *(self._run.announce() if self._run.announce else ()),
+        ]
 
     def _restore(self) -> TrainingCallback:
         """Restores the newest checkpoint; returns the callback that runs from there on."""

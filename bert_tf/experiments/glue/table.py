@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from bert_tf.config.base import read_json_object
+from bert_tf.entry.amounts import plural
 from bert_tf.experiments.glue.compare import TaskComparison
 from bert_tf.experiments.glue.plan import COMPARED, RESULTS_NAME, GlueSettings
 from bert_tf.experiments.glue.published import PUBLISHED, WITHOUT_WNLI, Published
@@ -14,7 +15,6 @@ from bert_tf.experiments.glue.results import TaskResult, averages, score_of
 from bert_tf.experiments.glue.tasks import ALL_TASKS, AX, TASKS
 from bert_tf.experiments.runs import duration
 from bert_tf.reports.glue import ComparisonRow, GluePage, ModelRow, RunRow, TaskRow
-from bert_tf.reports.text import plural
 
 _DEV = "development sets"
 NONE = "–"

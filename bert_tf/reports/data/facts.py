@@ -21,7 +21,8 @@ from bert_tf.data.manifest import Manifest, Source, open_data
 from bert_tf.data.masking.tokens import prediction_counts
 from bert_tf.data.schema import SPLITS
 from bert_tf.data.tfrecord.shards import read_shard
-from bert_tf.reports.text import plural, share
+from bert_tf.entry.amounts import plural
+from bert_tf.reports.text import share
 
 # Thresholds of the warnings.
 UNK_RATE, SINGLE_SENTENCE, LOW_FILL, LEFT_OUT = 0.01, 0.05, 0.6, 0.2

@@ -8,8 +8,9 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from bert_tf.data.examples.sample_examples import MASKED, Token
 from bert_tf.data.manifest import Source
+from bert_tf.entry.amounts import plural
 from bert_tf.reports.data.facts import REASONS, SIGMAS, DataReport, headline
-from bert_tf.reports.text import flattened, in_bytes, percent, plural, share
+from bert_tf.reports.text import flattened, in_bytes, percent, share
 
 _WIDTH = 100
 _BAR = 40

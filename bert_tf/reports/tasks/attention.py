@@ -16,9 +16,10 @@ import numpy as np
 import tensorflow as tf
 
 from bert_tf.data.schema import SEGMENT_IDS, TOKEN_IDS
+from bert_tf.entry.amounts import plural
 from bert_tf.models import load_backbone
 from bert_tf.reports.page import render, write_page
-from bert_tf.reports.text import cut, plural, shown
+from bert_tf.reports.text import cut, shown
 from bert_tf.text.byte_pairs import tokenizer_of
 from bert_tf.text.packing import pack
 from bert_tf.text.vocabulary import SPECIAL_TOKENS

@@ -11,22 +11,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from bert_tf.entry.amounts import plural
 from bert_tf.reports.charts import Chart, Row, row_chart
 from bert_tf.reports.tasks.label_metrics import Scores, scores_of
 from bert_tf.reports.tasks.scored import ScoredSpans, Span
-from bert_tf.reports.text import (
-    SHOWN_WORST,
-    Window,
-    cut,
-    is_shown,
-    percent,
-    plural,
-    share,
-    shown,
-    spread,
-    windows,
-    worst,
-)
+from bert_tf.reports.text import SHOWN_WORST, Window, cut, is_shown, percent, share, shown, spread, windows, worst
 
 CORRECT, BOUNDARY, TYPE, MISSED, SPURIOUS = "correct", "boundary", "type", "missed", "spurious"
 # In display order.

@@ -11,9 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from bert_tf.config.files import staged_file
+from bert_tf.entry.amounts import plural
 from bert_tf.reports.charts import Chart, Scale, strip_chart
 from bert_tf.reports.page import render, write_page
-from bert_tf.reports.text import cut, format_metric, plural
+from bert_tf.reports.text import cut, format_metric
 
 RESULTS_JSON, RESULTS_MARKDOWN, RESULTS_PAGE = "results.json", "results.md", "results.html"
 _MOST_METRICS = 6

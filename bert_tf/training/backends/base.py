@@ -79,6 +79,11 @@ class Backend(ABC):
 
     @property
     @abstractmethod
+    def device_kind(self) -> str:
+        """Kind of the devices that compute the operations of a step, such as `CPU` or `NVIDIA H100 80GB HBM3`."""
+
+    @property
+    @abstractmethod
     def num_replicas(self) -> int:
         """Number of copies of the model in all processes; each takes an equal share of a batch's rows."""
 

@@ -227,6 +227,12 @@ class JaxBackend(Backend):
         return self._distribution.num_model_replicas if self._distribution else 1
 
     @property
+    def device_kind(self) -> str:
+        """Name of the first device."""
+        device = jax.devices()[0]
+        return "CPU" if device.platform == "cpu" else device.device_kind
+
+    @property
     def num_replicas(self) -> int:
         """Number of replicas."""
         return self.num_devices

@@ -197,6 +197,13 @@ class TensorFlowBackend(Backend):
         return self.share.count * max(1, len(tf.config.list_logical_devices("GPU")))
 
     @property
+    def device_kind(self) -> str:
+        """Name of the first GPU, else `TPU` or `CPU`."""
+        if gpus := tf.config.list_physical_devices("GPU"):
+            return tf.config.experimental.get_device_details(gpus[0]).get("device_name", "GPU")
+        return "TPU" if isinstance(self._strategy, tf.distribute.TPUStrategy) else "CPU"
+
+    @property
     def num_replicas(self) -> int:
         """Number of replicas in all processes."""
         return self._strategy.num_replicas_in_sync

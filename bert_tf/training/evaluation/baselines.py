@@ -33,6 +33,9 @@ _PERPLEXITIES = {
 # The same paper, section 3.1: 97 to 98 % accuracy of next sentence prediction.
 _NEXT_SENTENCES = 0.97
 _NEXT_SENTENCES_ABOVE = 0.98
+# Share of the loss of chance above which a run learned the frequencies of the pieces and little else. Runs that stayed
+# on the plateau ended at 0.97 (docs/reproduction.md).
+_NEAR_CHANCE = 0.95
 # Tolerance: metrics are sums in float32.
 _ROUNDING = 1e-4
 
@@ -63,7 +66,8 @@ class EvaluationContext:
     `chance` returns the metrics of the best constant guess on the held-out data for a training batch number; it stops
     early when its second argument returns True. `published` are metrics after full training of the nearest model size,
     and their source. `examples` returns the held-out examples to show, unpacked and of the same length as a training
-    batch number; None shows none.
+    batch number; None shows none. After `total_steps`, if the model is not much better than chance, a remark ends with
+    `next_step`, what to do.
     """
 
     vocabulary: Vocabulary
@@ -71,6 +75,8 @@ class EvaluationContext:
     published: tuple[Mapping[str, float], str]
     warmup_steps: int
     examples: Callable[[int], Batch] | None = None
+    total_steps: int | None = None
+    next_step: str = ""
 
     def of(self, model: Model, batch: int, figures: dict[str, float], stop: Callable[[], bool]) -> Evaluation:
         """Returns the evaluation after a training batch, counted from 0; the metrics alone once `stop` returns True."""
@@ -81,6 +87,8 @@ class EvaluationContext:
             return Evaluation(figures)
         published = {name: value for name, value in published.items() if name in figures}
         remarks = remarks_on(figures, chance, published, warmed_up=batch >= self.warmup_steps)
+        if batch + 1 == self.total_steps:
+            remarks += near_chance(figures, chance, self.next_step)
         filled = fill_masks(model, self.examples(batch), self.vocabulary) if self.examples else ()
         return Evaluation(figures, Baseline(chance, published, source, remarks), filled)
 
@@ -156,6 +164,27 @@ def remarks_on(
             "easier or the vocabulary smaller, or held-out documents are in the training data too"
         )
     return tuple(remarks)
+
+
+def near_chance(figures: Mapping[str, float], chance: Mapping[str, float], next_step: str) -> tuple[str, ...]:
+    """Returns a remark if a trained language model knows little more than the frequencies of the pieces.
+
+    Args:
+        figures: metrics at the end of a run.
+        chance: those of the best constant guess.
+        next_step: what to do, a sentence.
+
+    Returns:
+        The remark, or an empty tuple.
+    """
+    for prefix in OBJECTIVES:
+        loss, guessed = (metrics.get(f"{prefix}_loss", math.nan) for metrics in (figures, chance))
+        if loss > _NEAR_CHANCE * guessed:
+            return (
+                f"the run ended near chance: perplexity {math.exp(loss):,.0f}, that of the frequencies of the pieces "
+                f"is {math.exp(guessed):,.0f}. Next: {next_step}",
+            )
+    return ()
 
 
 def _is_no_better(prefix: str, figures: Mapping[str, float], chance: Mapping[str, float]) -> bool:

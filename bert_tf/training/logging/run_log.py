@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from bert_tf.config.files import write_file
+from bert_tf.entry.amounts import in_time
 from bert_tf.training.evaluation.baselines import Baseline, Evaluation
 from bert_tf.training.evaluation.mask_samples import in_markdown
 from bert_tf.training.logging.tensorboard import EVENT_FILES, EventFile, session_end, session_start
@@ -56,6 +57,11 @@ class RunLog:
                 self._events_of(_HELD_OUT).summary(session_start(settings), start_step)
             write_file(self._path, "".join(json.dumps(record) + "\n" for record in self.records).encode())
 
+    def say(self, *lines: str) -> None:
+        """Prints lines on stderr in the process that writes; they are not recorded."""
+        if self._writes and lines:
+            print("\n".join(lines), file=sys.stderr, flush=True)
+
     def write(self, split: str, step: int, figures: Mapping[str, float], expected: Baseline | None = None) -> None:
         """Records the metrics of a split and their baselines after `step` steps; `eta_seconds` is only shown."""
         expected = expected or Baseline()
@@ -78,7 +84,7 @@ class RunLog:
         if expected.source and not self._source_shown:
             lines.append(f"chance: the best constant guess; published: after full training, {expected.source}")
             self._source_shown = True
-        print("\n".join(lines), file=sys.stderr, flush=True)
+        self.say(*lines)
 
     def write_evaluation(self, step: int, evaluation: Evaluation) -> None:
         """Records an evaluation after `step` steps: its metrics, their baselines, and texts for TensorBoard."""
@@ -145,8 +151,7 @@ def _shown(name: str, value: float, expected: Baseline) -> str:
 
 def _named(name: str, value: float) -> str:
     if name == "eta_seconds":
-        minutes, seconds = divmod(round(value), 60)
-        return f"eta {minutes // 60}:{minutes % 60:02d}:{seconds:02d}"
+        return f"eta {in_time(value)}"
     if name == "learning_rate":
         return f"{name} {value:.3e}"
     return f"{name} {_number(value)}"

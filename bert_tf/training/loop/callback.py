@@ -10,12 +10,16 @@ from typing import NoReturn
 
 import keras
 
+from bert_tf.entry.amounts import in_time
 from bert_tf.training.evaluation.baselines import Evaluation
 from bert_tf.training.logging.run_log import RunLog
 from bert_tf.training.loop.checkpoints import CheckpointStore, NotFiniteError
 from bert_tf.training.loop.preemption import PreemptionHandler
 from bert_tf.training.losses import TrainingModel
 from bert_tf.training.optim.build import last_rate
+
+# Timed steps from which the time left is estimated.
+TIMED_STEPS = 10
 
 
 @dataclass(frozen=True)
@@ -123,6 +127,12 @@ class TrainingCallback(keras.callbacks.Callback):
             # The first step includes tracing, so it is not timed.
             self._untimed_tokens = float(self._training.tokens.result())
             self._speed = _Speed(self._training)
+        elif self._speed.steps == TIMED_STEPS == self.step - self._start_step - 1 and not ends_interval:
+            self._training.synchronize()
+            seconds = self._speed.current
+            left = seconds * (self._intervals.total - self.step)
+            self.log.say(f"step {self.step}: {seconds:.3g} s a step, {in_time(left)} left without evaluations")
+            self._events.report(self.step, left, None)
 
     def evaluate_once(self) -> None:
         """Evaluates into `evaluation`; records the metrics unless those of this step are recorded already."""
@@ -192,9 +202,9 @@ class TrainingCallback(keras.callbacks.Callback):
         if share and seconds:
             metrics["mfu"] = share(self.step - 1, positions / self._interval_steps, seconds)
         self.progress = {"loss": metrics["loss"], "tokens_per_second": self._speed.overall}
-        eta = self._speed.seconds_per_step * (self._intervals.total - self.step)
-        self.log.write("train", self.step, metrics | {"eta_seconds": eta})
-        self._events.report(self.step, eta, None)
+        left = self._speed.expected(self._intervals.total - self.step)
+        self.log.write("train", self.step, metrics | ({} if left is None else {"eta_seconds": left}))
+        self._events.report(self.step, left, None)
 
     def _last_checkpoint(self) -> str:
         steps = self._store.steps()
@@ -212,12 +222,24 @@ class _Speed:
         self._training = training
         self._all_tokens = 0.0
         self._all_seconds = 0.0
+        self._all_steps = 0
         self.resume()
 
     @property
     def overall(self) -> float:
         """Tokens per second over all intervals."""
         return self._all_tokens / self._all_seconds if self._all_seconds else 0.0
+
+    @property
+    def current(self) -> float:
+        """Seconds for each step of the interval so far."""
+        return (time.perf_counter() - self._since) / self.steps
+
+    def expected(self, steps: int) -> float | None:
+        """Returns the seconds of further steps; None if there are none, or fewer than `TIMED_STEPS` are timed."""
+        if not steps or self._all_steps < TIMED_STEPS:
+            return None
+        return steps * (self.seconds_per_step if self.steps >= TIMED_STEPS else self._all_seconds / self._all_steps)
 
     def resume(self) -> None:
         """Starts an interval."""
@@ -230,6 +252,7 @@ class _Speed:
         seconds = time.perf_counter() - self._since
         self._all_tokens += tokens
         self._all_seconds += seconds
+        self._all_steps += self.steps
         if self.steps:
             self.tokens_per_second = tokens / seconds
             self.seconds_per_step = seconds / self.steps

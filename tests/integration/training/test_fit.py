@@ -22,8 +22,8 @@ from bert_tf.training.fit import fit, weights_sha256
 from bert_tf.training.loop.checkpoints import TrainingError
 from bert_tf.training.losses import CLASSIFICATION
 from bert_tf.training.run_spec import EvaluationSpec, RunSpec, TrainingData
-from tests.support.training import tiny_run
 from tests.support.training.tiny_run import CONFIG, build_model, dataset, run
+from tests.support.training.workers import PROGRAM
 
 TIMED = {"tokens_per_second", "seconds_per_step", "input_wait"}
 
@@ -86,8 +86,23 @@ def test_progress_goes_to_stderr(tmp_path, capfd):
     lines = [line for line in captured.err.splitlines() if line.startswith(("train", "validation"))]
     heads = ["train      step 1/2  ", "train      step 2/2  ", "validation step 2/2  "]
     assert [line[: len(heads[0])] for line in lines] == heads
-    for word in ("loss", "mlm_accuracy", "nsp_accuracy", "learning_rate", "tokens_per_second", "eta 0:00:"):
+    for word in ("loss", "mlm_accuracy", "nsp_accuracy", "learning_rate", "tokens_per_second"):
         assert word in lines[0]
+
+
+@pytest.mark.parametrize(("log_every", "in_advance"), [(6, []), (20, ["step 11"])])
+def test_the_time_left_is_shown_from_ten_timed_steps_on(log_every, in_advance, tmp_path, capfd):
+    run(tmp_path / "run", replace(CONFIG, steps=40, log_every=log_every, checkpoint_every=40))
+    lines = capfd.readouterr().err.splitlines()
+    logged = [line for line in lines if line.startswith("train")]
+    assert [" eta " in line for line in logged] == [log_every * number > 10 for number in range(1, len(logged))] + [
+        False
+    ]
+    assert [line.partition(":")[0] for line in lines if "left without evaluations" in line] == in_advance
+    assert lines[0].startswith("device: CPU")
+    assert lines[1].startswith("model: Functional, ")
+    run(tmp_path / "run", replace(CONFIG, steps=40, log_every=log_every, checkpoint_every=40))
+    assert "device" not in capfd.readouterr().err
 
 
 @pytest.mark.smoke
@@ -97,8 +112,8 @@ def test_the_same_seed_gives_the_same_bits(uninterrupted, tmp_path):
 
 def test_a_killed_run_resumes_exactly(uninterrupted, tmp_path):
     output = tmp_path / "run"
-    script = str(Path(tiny_run.__file__))
-    killed = subprocess.run([sys.executable, script, str(output), "kill_at=8"], capture_output=True, timeout=300)
+    argv = [sys.executable, *PROGRAM, str(output), "kill_at=8"]
+    killed = subprocess.run(argv, capture_output=True, timeout=300)
     assert killed.returncode == -signal.SIGKILL
     assert (output / "checkpoints/step-00000005").is_dir()
     assert not (output / "checkpoints/step-00000010").exists()

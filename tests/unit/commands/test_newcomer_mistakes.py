@@ -53,7 +53,7 @@ BEFORE_TENSORFLOW = {
     "output is a file": ("pretrain --data data --output corpus.txt", ["corpus.txt", "Choose another"]),
     "data of another vocabulary": (
         "evaluate --preset preset --data other",
-        ["vocabulary of 15 pieces", "run `bert-tf data --vocabulary` with the vocab.txt of the model"],
+        ["vocabulary of 15 pieces", "run `bert-tf data --vocabulary` with the word pieces of the model"],
     ),
     "initial weights of another vocabulary": (
         "pretrain --init preset --data other --output new",

@@ -344,11 +344,18 @@ def test_save_killed_between_the_renames(tmp_path, monkeypatch):
     assert sorted(entry.name for entry in tmp_path.iterdir()) == ["preset"]
 
 
-@pytest.mark.parametrize("name", ["config.json", "vocab.txt", "model.weights.h5"])
-def test_missing_file_is_named(name, tmp_path):
+@pytest.mark.parametrize(
+    ("name", "named"),
+    [
+        ("config.json", "`config.json`"),
+        ("vocab.txt", "`vocab.txt` or `tokenizer.json`"),
+        ("model.weights.h5", "`model.weights.h5`"),
+    ],
+)
+def test_missing_file_is_named(name, named, tmp_path):
     _, directory = saved(tmp_path)
     (directory / name).unlink()
-    with pytest.raises(ConfigError, match=f"preset: not a preset: `{name}` is missing"):
+    with pytest.raises(ConfigError, match=f"preset: not a preset: {named} is missing"):
         load_preset(directory)
 
 

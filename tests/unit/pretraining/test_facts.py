@@ -1,11 +1,14 @@
-"""The sample text of a pre-training run is readable and has one mask."""
+"""Facts of a pre-training run: amounts, chance, and a sample text with one mask."""
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
+from bert_tf.config import BertConfig, RunConfig, TrainingConfig
 from bert_tf.data.examples.sample_examples import Token
-from bert_tf.pretraining.facts import sample_inputs
+from bert_tf.pretraining.facts import chance_line, next_step, sample_inputs
 
 
 def tokens(text: str) -> list[Token]:
@@ -33,3 +36,18 @@ def test_the_first_segment_is_written_with_one_mask(pieces: str, text: str) -> N
 
 def test_a_text_without_words_is_no_sample() -> None:
     assert sample_inputs(tokens("[CLS] . . [SEP]")) == {}
+
+
+def test_chance_is_stated_or_unknown() -> None:
+    assert "perplexity 817, 5.6% of masked pieces" in chance_line({"mlm_perplexity": 817.2, "mlm_accuracy": 0.056})
+    assert "next pieces" in chance_line({"causal_lm_perplexity": 817.2, "causal_lm_accuracy": 0.056})
+    assert "unknown" in chance_line({})
+
+
+def test_advice_names_only_what_the_run_lacks() -> None:
+    model = BertConfig.from_size("tiny", vocabulary_size=100)
+    plain = next_step(RunConfig(model, TrainingConfig(steps=300)))
+    assert all(word in plain for word in ("--steps 600", "model.positions=rotary", "training.optimizer=muon"))
+    run = RunConfig(replace(model, positions="rotary"), TrainingConfig(steps=300, optimizer="muon"))
+    assert "--steps 600" in next_step(run)
+    assert not any(word in next_step(run) for word in ("rotary", "muon"))

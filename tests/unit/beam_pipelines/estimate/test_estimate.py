@@ -12,7 +12,7 @@ from apache_beam.io.filesystems import FileSystems
 from apache_beam.options.pipeline_options import PipelineOptions
 
 from beam_pipelines.errors import InputError
-from beam_pipelines.estimate.estimate import Estimate, Workers, estimate, in_time, workers_of
+from beam_pipelines.estimate.estimate import Estimate, Workers, estimate, workers_of
 from beam_pipelines.estimate.sample import read_sample
 from beam_pipelines.run_plan import plan_run
 from beam_pipelines.sources.corpus import find_corpus
@@ -180,11 +180,3 @@ def test_workers_share_the_cores_of_the_machine(monkeypatch: pytest.MonkeyPatch)
 )
 def test_number_of_workers_follows_the_flags(flags: list[str], workers: Workers) -> None:
     assert workers_of(PipelineOptions(flags)) == workers
-
-
-@pytest.mark.parametrize(
-    ("seconds", "text"),
-    [(0.4, "0 s"), (99.4, "99 s"), (107, "1 min 47 s"), (120, "2 min"), (630, "10 min"), (12_000, "3 h 20 min")],
-)
-def test_durations_are_formatted(seconds: float, text: str) -> None:
-    assert in_time(seconds) == text

@@ -51,7 +51,7 @@ def test_the_head_names_run_model_data_dates_and_state():
         )
     )
     facts = (
-        "runs/mine", "Running", "2,500 of 10,000 steps", "2 hours", "2026-01-02 03:04", "2026-01-02 05:00",
+        "runs/mine", "Running", "2,500 of 10,000 steps", "about 2 h left", "2026-01-02 03:04", "2026-01-02 05:00",
         "BertPretrainer", "2 layers of 128", "4,400,000", "bfloat16", "mirrored on 2 devices", "jax",
         "corpus/data", "1,234", "64 tokens", " cased", "0123456789",
     )  # fmt: skip

@@ -131,6 +131,20 @@ def test_unusual_metrics_are_reported(figures, warmed_up, said):
     assert [remark[: len(words)] for remark, words in zip(remarks, said, strict=True)] == said
 
 
+@pytest.mark.parametrize(
+    ("batch", "loss", "is_near"),
+    [(99, 6.4, True), (99, 6.3, False), (98, 6.4, False), (99, math.nan, False)],
+)
+def test_a_run_that_ended_near_chance_is_told_what_to_do(batch, loss, is_near):
+    chance = {"mlm_loss": math.log(817), "mlm_accuracy": 0.05}
+    context = EvaluationContext(
+        Vocabulary(SPECIAL_TOKENS), lambda batch, stop: chance, ({}, ""), 0, total_steps=100, next_step="do this."
+    )
+    figures = {"mlm_loss": loss, "mlm_accuracy": 0.1}
+    remarks = context.of(None, batch, figures, lambda: False).expected.remarks
+    assert [remark.endswith("Next: do this.") for remark in remarks] == [True] * is_near
+
+
 def test_no_remarks_without_baselines():
     assert remarks_on({"loss": 1.0}, {}, {}, True) == ()
     assert remarks_on(FINE | {"nsp_accuracy": 1.0, "mlm_perplexity": 1.0}, {}, {}, True) == ()
