@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+import functools
 import sys
 import time
 from collections.abc import Sequence
@@ -14,7 +15,7 @@ import apache_beam as beam
 from apache_beam.options.pipeline_options import PipelineOptions
 
 from beam_pipelines.errors import PipelineError
-from beam_pipelines.options import PROGRAMS, cleaning_config, corpus_of, parse, read_settings
+from beam_pipelines.options import AUTO_SIZE, PROGRAMS, cleaning_config, corpus_of, parse, read_settings
 from beam_pipelines.output import storage
 from beam_pipelines.output.run_output import RunOutput, only_run
 from beam_pipelines.program import run_as_program
@@ -24,7 +25,15 @@ from beam_pipelines.sources.corpus import Corpus, ReadCorpus
 from beam_pipelines.transforms.count_words import CountWords, merge_counts, partition_count, whole_weights
 from beam_pipelines.transforms.filter_documents import filter_documents
 from beam_pipelines.transforms.rejections import DEAD_LETTERS, TALLY, FaultLimit, Tally, write_accounts
-from beam_pipelines.vocabulary.train_wordpiece import Alphabet, VocabularyReport, choose_alphabet, describe, learn
+from beam_pipelines.vocabulary.train_wordpiece import (
+    USUAL_SIZES,
+    Alphabet,
+    VocabularyReport,
+    advised_size,
+    choose_alphabet,
+    describe,
+    learn,
+)
 from beam_pipelines.vocabulary.word_counts import WordCounts
 from bert_tf.config import ConfigError
 from bert_tf.text.vocabulary import SPECIAL_TOKENS, Vocabulary, save_vocabulary
@@ -105,13 +114,29 @@ def _complete(args: argparse.Namespace, corpus: Corpus, output: RunOutput, lette
     tally = Tally.load(staging)
     tally.check_faults(args.max_rejected_fraction, letters)
     word_counts = WordCounts(staging)
-    vocabulary, alphabet = _learn(word_counts, args, whole_weights(corpus.weights)[1], tally)
+    unit = whole_weights(corpus.weights)[1]
+    vocabulary, alphabet = _learn(word_counts, args, unit, tally)
+
+    @functools.cache
+    def first(size: int) -> VocabularyReport:
+        return describe(Vocabulary(vocabulary.tokens[:size]), word_counts.tables(), not args.cased, unit)
+
+    size = advised_size(vocabulary, first)
+    if args.vocabulary_size == AUTO_SIZE:
+        vocabulary = Vocabulary(vocabulary.tokens[:size])
+        print(f"vocabulary: {size} pieces suit this corpus (--vocabulary_size)", file=sys.stderr)
+    report = first(len(vocabulary))
     folder, name = storage.split(args.output)
     storage.write_in(folder, lambda directory: save_vocabulary(vocabulary, directory / name))
-    report = describe(vocabulary, word_counts.tables(), not args.cased)
     if rejections := tally.rejections(letters):
         print(f"vocabulary: {rejections}", file=sys.stderr)
     _show(args.output, vocabulary, report)
+    if size < len(vocabulary):
+        print(
+            f"vocabulary: {report.rare_share:.0%} of the pieces occur less than 100 times, too rarely to be trained "
+            f"well; `--vocabulary_size {size}` or more text suits better",
+            file=sys.stderr,
+        )
     return {
         "vocabulary_size": len(vocabulary),
         "documents_read": tally.read(),
@@ -126,8 +151,8 @@ def _complete(args: argparse.Namespace, corpus: Corpus, output: RunOutput, lette
 
 def _check_args(args: argparse.Namespace) -> None:
     if not args.vocabulary_size:
-        raise ConfigError("--vocabulary_size is required, for example `--vocabulary_size 30522`, BERT's own size.")
-    if args.vocabulary_size <= len(SPECIAL_TOKENS):
+        raise ConfigError("--vocabulary_size is required: `auto`, or a number such as 30522, BERT's own size.")
+    if args.vocabulary_size <= len(SPECIAL_TOKENS) and args.vocabulary_size != AUTO_SIZE:
         raise ConfigError(
             f"--vocabulary_size must be more than {len(SPECIAL_TOKENS)}. Received: {args.vocabulary_size}"
         )
@@ -188,7 +213,10 @@ def _learn(word_counts: WordCounts, args: argparse.Namespace, unit: int, tally: 
         f"{alphabet.characters} characters cover {alphabet.coverage:.4%}",
         file=sys.stderr,
     )
-    return learn(counts, args.vocabulary_size, alphabet.pieces, unit), alphabet
+    size = args.vocabulary_size
+    if size == AUTO_SIZE:
+        size = max(USUAL_SIZES[0], 2 * len(alphabet.pieces))
+    return learn(counts, size, alphabet.pieces, unit), alphabet
 
 
 def _show(output: str, vocabulary: Vocabulary, report: VocabularyReport) -> None:

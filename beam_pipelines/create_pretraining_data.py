@@ -22,7 +22,7 @@ from beam_pipelines.output.directory import DEAD_LETTERS, DataDirectory
 from beam_pipelines.output.run_output import only_run
 from beam_pipelines.output.summary import RunSummary
 from beam_pipelines.program import run_as_program
-from beam_pipelines.run_plan import RunPlan, plan_run
+from beam_pipelines.run_plan import LEAST_HELD_OUT, RunPlan, plan_run
 from beam_pipelines.runners.progress import ProgressReporter
 from beam_pipelines.runners.select import gathers_in_memory, is_dry_run, is_template, runner_flags, running_pipeline
 from beam_pipelines.sources.corpus import ReadCorpus
@@ -116,6 +116,9 @@ def _plan_run(args: argparse.Namespace) -> _Run:
         print(f"data: {notice}", file=sys.stderr)
     args.cased = not lowercase
     plan = plan_run(corpus_of(args), settings, data_configs(args), vocabulary)
+    if args.validation_fraction < 0 and plan.buckets.validation_fraction > LEAST_HELD_OUT:
+        share = plan.buckets.validation_fraction
+        print(f"data: the corpus is small: {share:.0%} of it is held out (--validation_fraction)", file=sys.stderr)
     return _Run(plan, DataDirectory(args.output, plan), args.max_rejected_fraction)
 
 

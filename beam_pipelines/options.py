@@ -31,7 +31,7 @@ _DATA_FLAGS = {
     "random_share": "share of predicted positions replaced by a random token",
     "mask_unit": "unit of masking: piece, whole_word or span (of words)",
     "max_ngram": "maximum number of words in a span",
-    "validation_fraction": "share of documents held out for validation",
+    "validation_fraction": "share of documents held out for validation; negative: from the input size, at least 0.01",
     "num_shards": "number of training shards; 0: derived from the input size",
     "seed": "random seed of the whole pipeline",
 }
@@ -44,6 +44,9 @@ _NEAR_DUPLICATES = {
     "near_duplicates": "Jaccard similarity from which documents are dropped as near-duplicates, such as 0.8; 0: off",
 }
 
+
+# Value of `--vocabulary_size auto`.
+AUTO_SIZE = -1
 
 # Defaults and help of the other flags.
 _CORPUS_FLAGS = {
@@ -119,13 +122,18 @@ class PretrainingDataOptions(PipelineOptions):
         _add_fields(parser, CleaningConfig(), _NEAR_DUPLICATES)
 
 
+def _vocabulary_size(text: str) -> int:
+    """Returns a number of pieces; `AUTO_SIZE` for auto."""
+    return AUTO_SIZE if text == "auto" else int(text)
+
+
 class VocabularyOptions(PipelineOptions):
     """Defines the flags of the vocabulary."""
 
     @classmethod
     def _add_argparse_args(cls, parser: argparse.ArgumentParser) -> None:
-        size = "required: number of pieces, special tokens included; BERT's own vocabulary has 30522"
-        parser.add_argument("--vocabulary_size", type=int, default=0, help=size)
+        size = "required: number of pieces, special tokens included, or auto; BERT's own vocabulary has 30522"
+        parser.add_argument("--vocabulary_size", type=_vocabulary_size, default=0, help=size)
         _add_flags(parser, _VOCABULARY_FLAGS)
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import argparse
 import functools
-from dataclasses import dataclass
+import logging
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +20,7 @@ from bert_tf.commands.arguments import (
 from bert_tf.commands.inputs import check_length, check_preset
 from bert_tf.config import TrainingConfig, with_overrides
 from bert_tf.config.features import COMBINATIONS
-from bert_tf.config.training import check_finetuning
+from bert_tf.config.training import check_finetuning, rate_of_width
 from bert_tf.tasks.entry import MIDDLE_OF_GRID
 from bert_tf.tasks.registry import command_line_tasks
 from bert_tf.training.output import check_output
@@ -27,6 +28,7 @@ from bert_tf.training.output import check_output
 if TYPE_CHECKING:
     from bert_tf.tasks.features.config import Features
 
+logger = logging.getLogger(__name__)
 # arXiv 1810.04805, section 5.3.
 _BILSTM_DIM = 768
 
@@ -169,12 +171,30 @@ def configuration(args: argparse.Namespace) -> TrainingConfig:
     return with_overrides(FinetuningConfig(recipe) if args.features is None else _ON_FEATURES, args.overrides).training
 
 
+def sized_configuration(args: argparse.Namespace) -> TrainingConfig:
+    """Returns the configuration with the rate of the task for the width of the encoder, unless `--set` gives a rate."""
+    from bert_tf.models.preset_sources import open_preset
+
+    config = configuration(args)
+    if args.features or any(override.startswith("training.learning_rate=") for override in args.overrides):
+        return config
+    width = open_preset(args.preset).header.config.hidden_dim
+    rate = rate_of_width(config.learning_rate, width)
+    if rate != config.learning_rate:
+        rate = float(f"{rate:.2g}")
+        logger.warning(
+            "learning rate %g, for a width of %d instead of %g (--set training.learning_rate)",
+            rate, width, config.learning_rate,
+        )  # fmt: skip
+    return replace(config, learning_rate=rate)
+
+
 def run(args: argparse.Namespace) -> dict[str, Any]:
     """Fine-tunes the preset; returns the summary."""
-    config = configuration(args)
     from bert_tf.training.malloc import tune_allocator
 
     tune_allocator()
+    config = sized_configuration(args)
     from bert_tf.tasks.finetune.init import FinetuneInit
     from bert_tf.tasks.finetune.run import finetune_task
     from bert_tf.tasks.finetune.sweep import finetune_trials, trials

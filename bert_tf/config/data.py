@@ -31,7 +31,8 @@ class DataConfig:
         max_ngram: maximum words in a span; a span of n words has a probability proportional to 1/n
             (arXiv 1909.11942, 3.1).
         next_sentence: create pairs for next sentence prediction; otherwise one segment of consecutive sentences.
-        validation_fraction: share of documents in the validation set, selected by content hash.
+        validation_fraction: share of documents in the validation set, selected by content hash. A negative number
+            derives it from the input size: 0.01, or more for a small corpus.
         num_shards: number of training shards, one TFRecord file each; 0 derives it from the input size.
         seed: random seed; every random choice is a function of the seed, the document and the pass.
         lowercase: lower-case text and strip accents, as in the uncased models.
@@ -57,7 +58,7 @@ class DataConfig:
     mask_unit: str = "piece"
     max_ngram: int = 3
     next_sentence: bool = True
-    validation_fraction: float = 0.01
+    validation_fraction: float = -1.0
     num_shards: int = 0
     seed: int = 12345
     lowercase: bool = True
@@ -85,7 +86,7 @@ class DataConfig:
             raise ConfigError(
                 f"`mask_share` + `random_share` must not exceed 1. Received: {self.mask_share + self.random_share}"
             )
-        check_fields(self, ["validation_fraction"], lambda value: 0.0 <= value < 1.0, "must be in [0, 1)")
+        check_fields(self, ["validation_fraction"], lambda value: value < 1.0, "must be below 1; negative derives it")
         check_fields(self, ["num_shards"], lambda value: value >= 0, "must be 0 (derived) or more")
         check_fields(self, ["seed"], lambda value: 0 <= value < 2**63, "must be in [0, 2**63)")
 

@@ -28,6 +28,11 @@ NORMALIZATIONS = ("float32", "compute")
 # The language models of pre-training; their names are the prefixes of their metrics.
 OBJECTIVES = ("mlm", "causal_lm")
 
+# The middle of the paper's grid (arXiv 1810.04805, A.3), for the width of base.
+FINETUNING_RATE, _WIDTH_OF_BASE = 3e-5, 768
+# Highest rate that was measured to be good, with the size `tiny`.
+_HIGHEST_RATE = 1e-3
+
 T = TypeVar("T", int, float)
 
 _COUNTS = ("steps", "epochs", "accumulate", "checkpoint_every", "keep_checkpoints", "log_every", "newton_schulz_steps")
@@ -390,3 +395,21 @@ class RunConfig:
 
     model: BertConfig = field(default_factory=BertConfig)
     training: TrainingConfig = field(default_factory=TrainingConfig)
+
+
+def rate_of_width(rate: float, hidden_dim: int) -> float:
+    """Returns the learning rate of fine-tuning for an encoder of another width than base.
+
+    Narrow encoders need a higher rate; those of base and large are the paper's.
+
+    Args:
+        rate: rate of base.
+        hidden_dim: width of the encoder.
+
+    Example:
+        >>> from bert_tf.config.training import rate_of_width
+        >>> [round(rate_of_width(3e-5, width), 5) for width in (1024, 768, 256)]
+        [3e-05, 3e-05, 0.00027]
+    """
+    factor = max(1.0, _WIDTH_OF_BASE / hidden_dim) ** 2
+    return min(rate * factor, max(rate, _HIGHEST_RATE))

@@ -14,6 +14,7 @@ import keras
 import numpy as np
 
 from bert_tf.config import ConfigError
+from bert_tf.config.training import FINETUNING_RATE, rate_of_width
 from bert_tf.models import presets
 from bert_tf.models.base import TaskModel
 from bert_tf.models.preset_sources import open_preset
@@ -183,7 +184,8 @@ class TextTaskModel(TaskModel):
             optimizer: optimizer, or its name.
             loss: loss, or its name.
             metrics: metrics; by default those of the task if the loss is the default too, otherwise none.
-            learning_rate: highest learning rate of the default optimizer; defaults to 3e-5.
+            learning_rate: highest learning rate of the default optimizer; defaults to 3e-5, and more for encoders
+                narrower than base.
             layer_decay: factor of the default optimizer's learning rate from one layer to the layer below it, in
                 (0, 1] (arXiv 2003.10555, section 3.2).
             **kwargs: arguments of `keras.Model.compile`.
@@ -192,7 +194,8 @@ class TextTaskModel(TaskModel):
             ConfigError: for `learning_rate` or `layer_decay` with another optimizer, or values out of range.
         """
         defaults = importlib.import_module(_DEFAULTS)
-        rate = defaults.LEARNING_RATE if learning_rate is None else learning_rate
+        usual = rate_of_width(FINETUNING_RATE, presets.encoder_of(self).config.hidden_dim)
+        rate = usual if learning_rate is None else learning_rate
         if optimizer != AUTO and (learning_rate is not None or layer_decay != 1.0):
             raise ConfigError("`learning_rate` and `layer_decay` are for the default optimizer. Received: an optimizer")
         if not (rate > 0.0 and 0.0 < layer_decay <= 1.0):

@@ -13,13 +13,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bert_tf.config import TrainingConfig, existing, local_path
+from bert_tf.config.training import FINETUNING_RATE
 
 if TYPE_CHECKING:
     from bert_tf.tasks.base import Task
 
 
-# The middle of the paper's grid (arXiv 1810.04805, A.3).
-MIDDLE_OF_GRID = TrainingConfig(learning_rate=3e-5, batch_size=32, epochs=3)
+# Also of arXiv 1810.04805, A.3.
+MIDDLE_OF_GRID = TrainingConfig(learning_rate=FINETUNING_RATE, batch_size=32, epochs=3)
 
 
 @dataclass(frozen=True)

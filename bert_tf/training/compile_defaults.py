@@ -15,7 +15,6 @@ from bert_tf.training.optim.build import is_decayed, layer_rates
 from bert_tf.training.optim.optimizers import AdamW, LossScaleOptimizer
 from bert_tf.training.optim.schedules import LinearWarmupDecay
 
-LEARNING_RATE = 3e-5
 # Share of the steps in which the learning rate rises.
 _WARMUP = 0.1
 

@@ -74,6 +74,16 @@ def say_next_commands(output: Path, steps: Steps) -> None:
         f"{program} inspect {here}/data": "statistics of the examples",
         f"{program} demo --input 'your/text/*.txt' --output runs/mine": "the demo on your own text",
     }
+    from bert_tf.reports.tasks.sweep import RESULTS_PAGE
+    from bert_tf.training.output import REPORT_NAME
+
+    pages = {
+        output / "data" / REPORT_NAME: "pre-training examples",
+        output / "pretraining" / REPORT_NAME: "curves and filled masks of pre-training",
+        output / "classifier" / RESULTS_PAGE: "classifiers, with links to their predictions",
+    }
+    lines = [f"  {page.absolute().as_uri()}  {text}" for page, text in pages.items()]
+    steps.say("\nOpen in a browser:\n" + "\n".join(lines))
     width = max(map(len, commands))
     steps.say("\nTry next:\n" + "\n".join(f"  {command:<{width}}  {text}" for command, text in commands.items()))
 

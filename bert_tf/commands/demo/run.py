@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import glob
+from dataclasses import replace
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -11,23 +12,18 @@ from typing import Any
 from bert_tf.commands.demo.answers import export_and_ask, say_next_commands, show_filled_masks
 from bert_tf.commands.demo.steps import Steps
 from bert_tf.commands.pipelines import run_pipeline
-from bert_tf.config import BertConfig, RunConfig, TrainingConfig, local_path
+from bert_tf.config import RunConfig, TrainingConfig, local_path
+from bert_tf.entry.amounts import in_time
 from bert_tf.entry.packages import require_all
+from bert_tf.pretraining.recipes import recipe
 
 VOCABULARY_SIZE = 8000
 SEQUENCE_LENGTH = 64
-# Dropout slows down training of a few minutes: after 3,000 steps of 64 x 64 tokens the accuracy on held-out masked
-# words was 24.6 % without it (learning rate 2e-3), 18.6 % with 0.1 (learning rate 1.5e-3).
-MODEL_SIZE, DROPOUT = "tiny", 0.0
-PRETRAINING = TrainingConfig(
-    steps=3000,
-    batch_size=64,
-    learning_rate=2e-3,
-    warmup_steps=300,
-    checkpoint_every=500,
-    evaluate_every=1000,
-    evaluate_steps=20, log_every=100,
-)  # fmt: skip
+# The recipe `laptop` in fewer steps.
+RECIPE = recipe("laptop")
+PRETRAINING = replace(
+    RECIPE.training, steps=1200, warmup_steps=120, checkpoint_every=400, evaluate_every=400, evaluate_steps=20
+)
 # Libraries that bert_tf requires, so the text does not depend on other packages. It is the same on Python 3.12 and
 # 3.13, while NumPy on 3.11 also has numpy.distutils, 64 of 8,664 documents.
 LIBRARIES = ("apache_beam", "keras", "keras_hub", "numpy", "scipy", "sklearn", "tensorboard", "tensorflow")
@@ -38,6 +34,8 @@ FINETUNING = TrainingConfig(
     epochs=8, batch_size=32, learning_rate=1e-3, checkpoint_every=1000, log_every=100, keep_checkpoints=1
 )
 RESTARTS = 3
+# Seconds of the steps on two idle cores (docs/benchmarks.md).
+SECONDS = (3, 20, 20, 160, 5, 1, 60, 5, 20)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -58,9 +56,18 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
     from bert_tf.training.malloc import tune_allocator
 
     tune_allocator()
-    steps = Steps(total=9)
+    steps = Steps(SECONDS)
+    try:
+        return _run(args, steps)
+    except KeyboardInterrupt:
+        steps.say(f"\ninterrupted in step {steps.done}. Run the same command again to continue.")
+        raise
+
+
+def _run(args: argparse.Namespace, steps: Steps) -> dict[str, Any]:
     output: Path = args.output
     output.mkdir(parents=True, exist_ok=True)
+    steps.say(f"all steps: about {in_time(sum(SECONDS))} on two idle cores; results in {output}")
     with steps.step("Corpus"):
         files, held_out = _corpus(args.input, output, steps)
     pattern = ",".join(map(str, files))
@@ -114,8 +121,7 @@ def _pretrain(output: Path, steps: Steps) -> dict[str, Any]:
     from bert_tf.pretraining.course import constant_guess_accuracy
     from bert_tf.pretraining.run import run_evaluation, run_pretraining
 
-    size = read_manifest(output / "data").vocabulary_size
-    model = BertConfig.from_size(MODEL_SIZE, vocabulary_size=size, max_sequence_length=128, dropout=DROPOUT)
+    model = replace(RECIPE.model, vocabulary_size=read_manifest(output / "data").vocabulary_size)
     with steps.step(f"Pre-training, {PRETRAINING.steps} steps of {PRETRAINING.batch_size} x {SEQUENCE_LENGTH} tokens"):
         preset, _ = run_pretraining(output / "data", RunConfig(model, PRETRAINING), output / "pretraining")
     with steps.step("Held-out metrics"):

@@ -25,7 +25,7 @@ from bert_tf.tasks.base import Task
 from bert_tf.tasks.entry import TaskFiles
 from bert_tf.tasks.example_scores import EXAMPLE_SCORES_NAME, write_example_scores
 from bert_tf.tasks.features.rows import PooledFeatures
-from bert_tf.tasks.finetune.diagnostics import detect_collapse
+from bert_tf.tasks.finetune.diagnostics import detect_chance, detect_collapse, next_step
 from bert_tf.tasks.finetune.facts import data_facts, sample_inputs
 from bert_tf.tasks.finetune.init import FinetuneInit, builder
 from bert_tf.tasks.inference import outputs_of
@@ -125,7 +125,7 @@ def finetune_task(
     train, dev_rows = rows
     build = builder(task, source, start)
     facts = data_facts(sources, examples, source)
-    best = _Best(task, dev, dev_rows, source, build, length, config.patience > 0, output / RUN_PRESET_NAME, facts)
+    best = _Best(task, dev, dev_rows, source, build, length, config, output / RUN_PRESET_NAME, facts)
     return _finish(best, further, _trained(best, start, train, config, output), output, input_errors)
 
 
@@ -186,7 +186,7 @@ def _examples(task: Task, path: Path, input_errors: InputErrors) -> list[Any]:
 
 @dataclass
 class _Best:
-    """Evaluates a model on the development set and saves its preset; with `keeps_best`, only the best one."""
+    """Evaluates a model on the development set and saves its preset; with early stopping, only the best one."""
 
     task: Task
     examples: Sequence[Any]
@@ -194,7 +194,7 @@ class _Best:
     source: Preset
     build_model: Callable[[], keras.Model]
     length: int
-    keeps_best: bool
+    config: TrainingConfig
     preset: Path
     facts: Mapping[str, Any]
     _model: keras.Model | None = None
@@ -214,7 +214,7 @@ class _Best:
         """Returns the official metrics after `step`, and saves the model if it is the best one so far."""
         task, answers = self._answered(model)
         metrics = task.score(self.examples, answers)
-        kept = self._kept() if self.keeps_best else None
+        kept = self._kept() if self.config.patience > 0 else None
         if kept is None or kept["step"] >= step or metrics[task.metric] > kept["metrics"][task.metric]:
             self._save(task, step, metrics)
             self._measured = step, task, answers
@@ -277,8 +277,8 @@ def _finish(
     official = task.score(best.examples, answers)
     metrics = official | _further(further, output)
     scored = task.score_details(best.examples, answers)
-    remark = detect_collapse(scored)
-    if remark:
+    if remark := detect_collapse(scored) or detect_chance(official, len(best.examples)):
+        remark = f"{remark}. {next_step(best.config, best.source.config, result.step)}"
         logger.warning("%s: %s", output, remark)
     if len(input_errors):
         input_errors.write(output / PROBLEMS_NAME)

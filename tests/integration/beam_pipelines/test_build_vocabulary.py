@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import re
 import subprocess
 import sys
 from collections import Counter
@@ -98,6 +99,30 @@ def test_frequent_words_become_pieces_except_those_with_unknown_characters() -> 
     assert tokens[:11] == (*SPECIAL_TOKENS, *alphabet)
     assert {"hello", "help"} <= set(tokens)
     assert not {"zz", "né", "n"} & set(tokens)
+
+
+def test_the_first_pieces_are_the_smaller_vocabulary() -> None:
+    chooser = random.Random(4)
+    words = ["".join(chooser.choices("abcdefgh", k=chooser.randint(2, 9))) for _ in range(3000)]
+    counts, alphabet = Counter(words), [*"abcdefgh", *(f"##{letter}" for letter in "abcdefgh")]
+    large = learn(counts, 400, alphabet).tokens
+    for size in (60, 200):
+        assert learn(counts, size, alphabet).tokens == large[:size]
+
+
+def test_the_size_follows_from_the_corpus(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """2,000 words occur 120 times each, and 6,000 twice."""
+    chooser = random.Random(5)
+    words = ["".join(chooser.choices("abcdefghijklmnop", k=7)) for _ in range(8000)]
+    texts = [" ".join(words[:2000]) for _ in range(120)] + [" ".join(words[2000:]) for _ in range(2)]
+    glob = write_corpus(tmp_path / "corpus", texts, files=2)
+    fixed = run(glob, tmp_path / "fixed.txt", "--vocabulary_size=9000")
+    advised = re.search(r"`--vocabulary_size (\d+)` or more text", capsys.readouterr().err)
+    summary = run(glob, tmp_path / "auto.txt", "--vocabulary_size=auto")
+    assert summary["rare_share"] <= 0.05 < fixed["rare_share"]
+    assert advised and int(advised[1]) == summary["vocabulary_size"] in (1000, 2000, 4000)
+    tokens = load_vocabulary(tmp_path / "fixed.txt").tokens
+    assert load_vocabulary(tmp_path / "auto.txt").tokens == tokens[: summary["vocabulary_size"]]
 
 
 def test_weights_equal_repeated_inputs(tmp_path: Path, texts: list[str]) -> None:

@@ -27,7 +27,7 @@ def test_corpus_does_not_depend_on_python_or_other_packages(tmp_path: Path, monk
         (tmp_path / "site" / name / "code.py").write_text(text)
     paths = dict.fromkeys(("stdlib", "purelib", "platlib"), str(tmp_path / "site"))
     monkeypatch.setattr("sysconfig.get_paths", lambda: paths)
-    files, held_out = demo._corpus(None, tmp_path, Steps(1))
+    files, held_out = demo._corpus(None, tmp_path, Steps([1.0]))
     assert [path.stem for path in files] == [path.stem for path in held_out] == sorted(demo.LIBRARIES)
 
 
@@ -47,7 +47,7 @@ def test_scratch_and_pretrained_get_the_same_runs(tmp_path: Path, monkeypatch: p
         return runs[0], results[0], outcomes
 
     monkeypatch.setattr(sweep, "finetune_trials", recorded)
-    summary = demo._classify(tmp_path, Steps(1))
+    summary = demo._classify(tmp_path, Steps([1.0]))
     (task, sources, start, runs), scratch = calls
     assert scratch == (task, sources, replace(start, from_scratch=True), runs)
     assert not start.from_scratch

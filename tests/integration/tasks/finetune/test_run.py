@@ -12,6 +12,7 @@ import keras
 import numpy as np
 import pytest
 
+import bert_tf
 from bert_tf.cli import main
 from bert_tf.config import BertConfig, ConfigError, TrainingConfig
 from bert_tf.models import BertBackbone, load_preset, save_preset
@@ -219,3 +220,19 @@ def test_training_on_augmentation_comes_first_and_its_head_is_kept(home: Path, t
     first, then = (load_preset(path).model for path in (tmp_path / "run/augment", tmp_path / "run"))
     for one, other in zip(first.weights, then.weights, strict=True):
         np.testing.assert_allclose(one, other, atol=1e-6)
+
+
+@pytest.mark.parametrize(("settings", "rate"), [((), 1e-3), (("training.learning_rate=2e-4",), 2e-4)])
+def test_the_rate_follows_the_width_unless_it_is_given(
+    settings: tuple[str, ...], rate: float, home: Path, tmp_path: Path
+) -> None:
+    """Both doors have the same default."""
+    argv = ["finetune", "classify", "--preset", home / "encoder", "--train", home / "train.tsv", "--dev",
+            home / "dev.tsv", "--output", tmp_path / "run", "--set", "training.epochs=1", *settings]  # fmt: skip
+    assert main(list(map(str, argv))) == 0
+    checkpoint = next((tmp_path / "run" / "checkpoints").glob("*/state.json"))
+    assert json.loads(checkpoint.read_text())["run"]["training.learning_rate"] == rate
+    if not settings:
+        model = bert_tf.BertTextClassifier.from_preset(home / "encoder", num_classes=2)
+        model.compile()
+        assert float(model.optimizer.learning_rate) == pytest.approx(rate)

@@ -160,7 +160,7 @@ def test_tasks_are_distributed_in_order(workers: Workers, costs: list[float], se
 
 
 def test_workers_share_the_cores_of_the_machine(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("beam_pipelines.estimate.estimate._cores", lambda: 2)
+    monkeypatch.setattr("beam_pipelines.estimate.estimate.available_cores", lambda: 2)
     assert Workers(8).seconds([1.0] * 8) == 4.0 * 1.25
     assert Workers(1).seconds([1.0] * 8) == 8.0
     assert Workers(8, here=False).seconds([1.0] * 8) == 1.0

@@ -99,6 +99,24 @@ def test_number_of_shards_depends_on_the_size(fields: dict, text_bytes: int, tra
     assert (plan.config.num_shards, plan.buckets.train, plan.buckets.validation) == (train, train, validation)
 
 
+@pytest.mark.parametrize(
+    ("fields", "text_bytes", "share"),
+    [
+        ({}, 200 << 20, 0.01),
+        ({}, 5 << 20, 0.03),
+        ({"max_seq_length": 512}, 5 << 20, 0.1),
+        ({"dupe_factor": 3}, 5 << 20, 0.01),
+        ({}, 10, 0.1),
+        ({"validation_fraction": 0.0}, 10, 0.0),
+        ({"validation_fraction": 0.2}, 10, 0.2),
+    ],
+)
+def test_a_small_corpus_holds_out_a_larger_share(fields: dict, text_bytes: int, share: float) -> None:
+    corpus = Corpus((Input("a.txt", "text"),), (InputFile("a.txt", text_bytes, 0.0),))
+    plan = plan_run(corpus, ReadSettings(), [DataConfig(**fields)], Vocabulary(SPECIAL_TOKENS))
+    assert plan.config.validation_fraction == plan.buckets.validation_fraction == share
+
+
 def test_sentences() -> None:
     paragraphs = ("Mr. Smith went. He saw.", "Then left.")
     assert [s.strip() for s in split_sentences(paragraphs, "en")] == ["Mr. Smith went.", "He saw.", "Then left."]

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from bert_tf.config import BertConfig, TrainingConfig
 from bert_tf.reports.tasks.scored import (
     Scored,
     ScoredLabel,
@@ -15,7 +16,7 @@ from bert_tf.reports.tasks.scored import (
     ScoredSpans,
     Span,
 )
-from bert_tf.tasks.finetune.diagnostics import detect_collapse
+from bert_tf.tasks.finetune.diagnostics import detect_chance, detect_collapse, next_step
 from bert_tf.tasks.input_errors import InputErrors
 
 SPAN = (Span(0, 1, ""),)
@@ -68,3 +69,25 @@ def test_skipped_rows_are_listed(tmp_path: Path) -> None:
     input_errors.write(tmp_path / "skipped.tsv")
     listed = (tmp_path / "skipped.tsv").read_text("utf-8").splitlines()
     assert listed == ["f.tsv: line 3\tmust be so. Received: ä", "f.tsv: line 5\tis empty."]
+
+
+@pytest.mark.parametrize(
+    ("accuracy", "examples", "is_near"), [(0.5, 100, True), (0.59, 100, True), (0.61, 100, False), (0.55, 1000, False)]
+)
+def test_chance_is_two_standard_errors_wide(accuracy: float, examples: int, is_near: bool) -> None:
+    assert detect_chance({"accuracy": accuracy, "majority": 0.5}, examples).startswith("near chance") == is_near
+    assert detect_chance({"accuracy": accuracy}, examples) == detect_chance({"f1": 0.1}, examples) == ""
+
+
+@pytest.mark.parametrize(
+    ("size", "settings", "steps", "said", "unsaid"),
+    [
+        ("tiny", {"learning_rate": 3e-5}, 45, ["training.epochs=14", "training.learning_rate=1e-03"], []),
+        ("tiny", {"learning_rate": 1e-3}, 500, ["--restarts"], ["training."]),
+        ("base", {"learning_rate": 1e-3}, 500, ["training.learning_rate=3e-05"], ["epochs"]),
+    ],
+)
+def test_advice_names_settings_that_differ(size: str, settings: dict, steps: int, said: list, unsaid: list) -> None:
+    advice = next_step(TrainingConfig(**settings), BertConfig.from_size(size, vocabulary_size=100), steps)
+    assert advice.startswith("Next: ")
+    assert [word for word in said if word not in advice] == [word for word in unsaid if word in advice] == []
