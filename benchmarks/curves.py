@@ -76,14 +76,11 @@ def table(curves: Sequence[Curve]) -> str:
     return "\n".join(lines)
 
 
-def chart(curves: Sequence[Curve]) -> Chart:
-    """Draws the perplexities over the steps, on a logarithmic scale."""
-    points = {curve.name: [(s, m["mlm_perplexity"]) for s, m in curve.means.items()] for curve in curves}
+def chart(points: Mapping[str, Sequence[tuple[float, float]]], unit: str) -> Chart:
+    """Draws perplexities by name over a number of units, on a logarithmic scale."""
     values = [value for one in points.values() for _, value in one]
     ends = "; ".join(f"{name} {one[-1][1]:.0f}" for name, one in points.items())
-    drawn = Chart(
-        "Perplexity of held-out masked words", f"After the last step: {ends}.", _BOTTOM + 30 + _ROW * len(curves)
-    )
+    drawn = Chart("Perplexity of held-out masked words", f"At the end: {ends}.", _BOTTOM + 30 + _ROW * len(points))
     right = max(step for one in points.values() for step, _ in one)
     x = Scale(0, right, 62, WIDTH - 10)
     y = Scale(math.log(min(values) * 0.9), math.log(max(values) * 1.1), _BOTTOM, _TOP)
@@ -91,7 +88,7 @@ def chart(curves: Sequence[Curve]) -> Chart:
     drawn.rows(y, ticks, lambda value: f"{math.exp(value):,.0f}", x)
     for part, anchor in ((0.0, "start"), (0.5, "middle"), (1.0, "end")):
         drawn.label(
-            f"{right * part:,.0f} steps" if part == 1.0 else f"{right * part:,.0f}",
+            f"{right * part:,.0f} {unit}s" if part == 1.0 else f"{right * part:,.0f}",
             x(right * part),
             _BOTTOM + 20,
             anchor,
@@ -100,7 +97,7 @@ def chart(curves: Sequence[Curve]) -> Chart:
         places = " ".join(f"{x(step):.1f},{y(math.log(value)):.1f}" for step, value in one)
         drawn.mark("polyline", f"curve series{number}", points=places)
         for step, value in one:
-            drawn.dot(f"group{number}", x(step), y(math.log(value)), 2.5, f"{name}, step {step:,}: {value:.0f}")
+            drawn.dot(f"group{number}", x(step), y(math.log(value)), 2.5, f"{name}, {unit} {step:,.0f}: {value:.0f}")
         at = _BOTTOM + 38 + _ROW * number
         drawn.line(f"curve series{number}", (x.start, x.start + 20), (at - 4, at - 4))
         drawn.label(f"{name}: {one[-1][1]:.0f}", x.start + 28, at, "start", "name")
@@ -118,7 +115,8 @@ def main() -> None:
     curves = [read_curve(name, [Path(path) for path in paths.split(",")]) for name, _, paths in pairs]
     print(table(curves))
     args.output.mkdir(parents=True, exist_ok=True)
-    write_file(args.output / "curves.svg", chart(curves)._repr_svg_().encode())
+    points = {curve.name: [(s, m["mlm_perplexity"]) for s, m in curve.means.items()] for curve in curves}
+    write_file(args.output / "curves.svg", chart(points, "step")._repr_svg_().encode())
     print(f"\nChart: {args.output / 'curves.svg'}")
 
 

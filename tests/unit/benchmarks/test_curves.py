@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import curves, optimizers
+from benchmarks import curves, optimizers, time_to_quality
+from benchmarks.peers import quality
 
 
 def write_run(output: Path, perplexities: dict[int, float]) -> Path:
@@ -49,3 +50,26 @@ def test_share_of_an_optimizer_grows_with_fewer_tokens_and_shrinks_if_divided():
     assert optimizers.share(seconds, 1024, 1 / 8) == pytest.approx(0.125 / 2.125)
     row = optimizers.table({"tiny": seconds}).splitlines()[2]
     assert row.startswith("| tiny | 2,000.0 | 100.0 | 100.0 | 1,000.0 | 11.1% |")
+
+
+def test_seconds_to_a_perplexity_are_interpolated():
+    points = {
+        time_to_quality.OURS: [(10.0, 500.0), (20.0, 300.0), (30.0, 100.0)],
+        "keras_hub 0.001": [(40.0, 600.0), (80.0, 400.0)],
+        "huggingface 5e-05": [(30.0, 800.0), (60.0, 700.0)],
+    }
+    assert time_to_quality.seconds_to(points[time_to_quality.OURS], 400.0) == 15.0
+    lines = time_to_quality.table(points)
+    assert "perplexity 400.0, the end of keras_hub 0.001" in lines[0]
+    assert lines[-3:] == [
+        "| bert_tf | 100.0 | 30 | 15 | 1.0 |",
+        "| keras_hub 0.001 | 400.0 | 80 | 80 | 5.3 |",
+        "| huggingface 5e-05 | 700.0 | 60 | not reached |  |",
+    ]
+
+
+def test_rates_of_the_peers_rise_and_fall_to_zero():
+    rates = [quality.rate_at(step, 100, 2.0) for step in range(100)]
+    assert max(rates) == rates[9] == rates[10] == 2.0
+    assert rates[0] == pytest.approx(0.2)
+    assert rates[-1] == pytest.approx(2 / 90)

@@ -222,7 +222,7 @@ def test_training_on_augmentation_comes_first_and_its_head_is_kept(home: Path, t
         np.testing.assert_allclose(one, other, atol=1e-6)
 
 
-@pytest.mark.parametrize(("settings", "rate"), [((), 1e-3), (("training.learning_rate=2e-4",), 2e-4)])
+@pytest.mark.parametrize(("settings", "rate"), [((), 6e-4), (("training.learning_rate=2e-4",), 2e-4)])
 def test_the_rate_follows_the_width_unless_it_is_given(
     settings: tuple[str, ...], rate: float, home: Path, tmp_path: Path
 ) -> None:

@@ -82,8 +82,8 @@ def test_chance_is_two_standard_errors_wide(accuracy: float, examples: int, is_n
 @pytest.mark.parametrize(
     ("size", "settings", "steps", "said", "unsaid"),
     [
-        ("tiny", {"learning_rate": 3e-5}, 45, ["training.epochs=14", "training.learning_rate=1e-03"], []),
-        ("tiny", {"learning_rate": 1e-3}, 500, ["--restarts"], ["training."]),
+        ("tiny", {"learning_rate": 3e-5}, 45, ["training.epochs=14", "training.learning_rate=4e-04"], []),
+        ("tiny", {"learning_rate": 6e-4}, 500, ["--restarts"], ["training."]),
         ("base", {"learning_rate": 1e-3}, 500, ["training.learning_rate=3e-05"], ["epochs"]),
     ],
 )
