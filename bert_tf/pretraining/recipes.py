@@ -14,52 +14,25 @@ def default() -> RunConfig:
 
 
 def laptop() -> RunConfig:
-    """The size `tiny` on two CPU cores with Muon, whose rates were tuned on it (docs/training.md): no dropout.
+    """The size `tiny` with rotary positions and Muon in ten minutes on two CPU cores (docs/time_to_quality.md).
 
     Command:  bert-tf pretrain --recipe laptop --data DIR --output DIR, with data of `data --max_seq_length 64` and a
         vocabulary of 8,000 word pieces
-    Hardware: two idle cores of an AMD EPYC: 135 ms a step, so 7 minutes, 29 thousand tokens per second.
-    Expected: accuracy on Wikipedia, 7,027 held-out examples, mean of two seeds: 27.6 % of masked words (perplexity
-        107.9; 405.7 with AdamW), 76.0 % of next sentences.
+    Hardware: TODO
+    Expected: TODO
     """
     return RunConfig(
-        model=BertConfig.from_size("tiny", dropout=0.0),
+        model=BertConfig.from_size("tiny", dropout=0.0, positions="rotary"),
         training=TrainingConfig(
-            steps=3_000,
+            steps=4_000,
             batch_size=64,
             optimizer="muon",
-            learning_rate=2e-3,
+            learning_rate=3e-3,
             matrix_learning_rate=8.8e-3,
-            warmup_steps=300,
             adam_beta_2=0.98,
             checkpoint_every=500,
             evaluate_every=500,
             evaluate_steps=40,
-        ),
-    )
-
-
-def small() -> RunConfig:
-    """The size `small` on two CPU cores: small, packed batches, and no dropout, since no text is repeated.
-
-    Command:  bert-tf pretrain --recipe small --data DIR --output DIR
-    Hardware: two shared cores of an AMD EPYC without AVX512: 71 minutes, 860 tokens per second.
-    Expected: accuracy on Wikipedia and books with 16,000 word pieces and 128 tokens, 640 held-out examples: 13.0 % of
-        masked words (baseline of the most frequent piece 5.1 %; perplexity 742, still falling), 74.5 % of next
-        sentences. A rate of 1e-3 ends worse than the frequencies of the word pieces.
-    """
-    return RunConfig(
-        model=BertConfig.from_size("small", dropout=0.0),
-        training=TrainingConfig(
-            steps=1_800,
-            batch_size=16,
-            padding="pack",
-            learning_rate=3e-4,
-            warmup_steps=180,
-            checkpoint_every=200,
-            evaluate_every=200,
-            evaluate_steps=40,
-            log_every=25,
         ),
     )
 
@@ -221,7 +194,6 @@ def large_lamb_512() -> RunConfig:
 RECIPES = {
     "default": default,
     "laptop": laptop,
-    "small": small,
     "mini": mini,
     "mini_256": mini_256,
     "paper": paper,
