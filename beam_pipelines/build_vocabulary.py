@@ -133,7 +133,7 @@ def _complete(args: argparse.Namespace, corpus: Corpus, output: RunOutput, lette
     _show(args.output, vocabulary, report)
     if size < len(vocabulary):
         print(
-            f"vocabulary: {report.rare_share:.0%} of the pieces occur less than 100 times, too rarely to be trained "
+            f"vocabulary: {report.rare_share:.0%} of the pieces occur fewer than 100 times, too rarely to be trained "
             f"well; `--vocabulary_size {size}` or more text suits better",
             file=sys.stderr,
         )
