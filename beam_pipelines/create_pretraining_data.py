@@ -47,11 +47,12 @@ from bert_tf.text.vocabulary import load_vocabulary, save_vocabulary
 
 @dataclass(frozen=True)
 class _Run:
-    """A run: its plan, its output directory, and the limit of rejected documents."""
+    """A run: its plan, its output directory, the limit of rejected documents, and a line to print at its start."""
 
     plan: RunPlan
     directory: DataDirectory
     max_rejected_fraction: float
+    notice: str = ""
 
 
 def run(argv: Sequence[str]) -> dict[str, Any]:
@@ -116,10 +117,10 @@ def _plan_run(args: argparse.Namespace) -> _Run:
         print(f"data: {notice}", file=sys.stderr)
     args.cased = not lowercase
     plan = plan_run(corpus_of(args), settings, data_configs(args), vocabulary)
-    if args.validation_fraction < 0 and plan.buckets.validation_fraction > LEAST_HELD_OUT:
-        share = plan.buckets.validation_fraction
-        print(f"data: the corpus is small: {share:.0%} of it is held out (--validation_fraction)", file=sys.stderr)
-    return _Run(plan, DataDirectory(args.output, plan), args.max_rejected_fraction)
+    share, notice = plan.buckets.validation_fraction, ""
+    if args.validation_fraction < 0 and share > LEAST_HELD_OUT:
+        notice = f"the corpus is small: {share:.0%} of it is held out (--validation_fraction)"
+    return _Run(plan, DataDirectory(args.output, plan), args.max_rejected_fraction, notice)
 
 
 def _build_data(options: PipelineOptions, run: _Run) -> list[Manifest]:
@@ -129,6 +130,8 @@ def _build_data(options: PipelineOptions, run: _Run) -> list[Manifest]:
         if finished:
             print(f"data: {run.directory.path} is already complete", file=sys.stderr)
         elif not _nothing_missing(run):
+            if run.notice:
+                print(f"data: {run.notice}", file=sys.stderr)
             _run_pipeline(options, run, _finished_buckets(run))
         return _complete(run)
 

@@ -25,7 +25,7 @@ def local_path(path: str | Path) -> Path:
 
     Example:
         >>> from bert_tf.config import local_path
-        >>> local_path("runs/small").name
+        >>> local_path("runs/laptop").name
         'small'
         >>> try:
         ...     local_path("gs://bucket/run")

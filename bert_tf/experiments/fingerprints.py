@@ -27,7 +27,7 @@ def fingerprint(path: str | Path) -> str:
 
     Example:
         >>> from bert_tf.experiments.fingerprints import fingerprint
-        >>> len(fingerprint("runs/small"))
+        >>> len(fingerprint("runs/laptop"))
         64
     """
     directory, kind = find_preset(path)

@@ -32,9 +32,9 @@ def average_presets(presets: Sequence[str | Path], dtype: Any = None) -> Preset:
             than the first one; the message names the difference.
 
     Example:
-        >>> mean = bert_tf.average_presets(["runs/small", "runs/small"])
+        >>> mean = bert_tf.average_presets(["runs/laptop", "runs/laptop"])
         >>> mean.kind, mean.info["average_of"]
-        ('BertPretrainer', ['runs/small', 'runs/small'])
+        ('BertPretrainer', ['runs/laptop', 'runs/laptop'])
         >>> bert_tf.save_preset(mean.model, "mean", mean.vocabulary, mean.lowercase, mean.task, mean.info)
     """
     if isinstance(presets, str | Path) or len(presets) < 2:

@@ -42,7 +42,7 @@ class BertMaskedLM(TextTaskModel):
         ConfigError: for an encoder with left-to-right attention, which is pre-trained to predict next tokens.
 
     Example:
-        >>> model = bert_tf.BertMaskedLM.from_preset("runs/small")
+        >>> model = bert_tf.BertMaskedLM.from_preset("runs/laptop")
         >>> history = model.fit(["a good film", "a dull story", "we saw the old film"], epochs=2, verbose=0)
         >>> [[len(tokens) for tokens in masks] for masks in model.fill_mask(["a [MASK] film"], top=3)]
         [[3]]

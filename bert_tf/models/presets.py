@@ -47,7 +47,7 @@ class Preset:
         info: additional information (steps, data, metrics).
 
     Example:
-        >>> preset = bert_tf.load_preset("runs/small")  # written by `bert-tf pretrain --output runs/small`
+        >>> preset = bert_tf.load_preset("runs/laptop")  # written by `bert-tf pretrain --output runs/laptop`
         >>> preset.kind, preset.lowercase, preset.task
         ('BertPretrainer', True, None)
         >>> len(preset.vocabulary) == preset.config.vocabulary_size
@@ -128,10 +128,10 @@ def load_preset(directory: str | Path, dtype: Any = None) -> Preset:
             model; the message names the file and the field.
 
     Example:
-        >>> preset = bert_tf.load_preset("runs/small")  # written by `bert-tf pretrain --output runs/small`
+        >>> preset = bert_tf.load_preset("runs/laptop")  # written by `bert-tf pretrain --output runs/laptop`
         >>> type(preset.model).__name__, preset.config.num_layers
         ('BertPretrainer', 2)
-        >>> bert_tf.load_preset("runs/small", dtype="mixed_bfloat16").model.dtype_policy.name
+        >>> bert_tf.load_preset("runs/laptop", dtype="mixed_bfloat16").model.dtype_policy.name
         'mixed_bfloat16'
     """
     source = open_preset(directory)
@@ -162,7 +162,7 @@ def load_backbone(directory: str | Path, dtype: Any = None) -> Preset:
         ConfigError: see `load_preset`.
 
     Example:
-        >>> preset = bert_tf.load_backbone("runs/small")  # the encoder without the pre-training heads
+        >>> preset = bert_tf.load_backbone("runs/laptop")  # the encoder without the pre-training heads
         >>> tokenizer = bert_tf.tokenizer_of(preset.vocabulary, preset.lowercase)
         >>> inputs = bert_tf.pack([tokenizer.ids(["a good film", "dull"])], preset.vocabulary, 32)
         >>> keras.ops.shape(preset.model(inputs)["pooled_output"])

@@ -44,7 +44,7 @@ class BertTextClassifier(TextTaskModel):
         ConfigError: for fewer than one class, a dropout rate outside [0, 1), an unknown pooling, or a missing pooler.
 
     Example:
-        >>> model = bert_tf.BertTextClassifier.from_preset("runs/small", num_classes=2)
+        >>> model = bert_tf.BertTextClassifier.from_preset("runs/laptop", num_classes=2)
         >>> history = model.fit(["a good film", "a dull film"], ["good", "bad"], epochs=2, verbose=0)
         >>> model.predict(["a good story"], verbose=0).shape
         (1, 2)

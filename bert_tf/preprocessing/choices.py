@@ -44,7 +44,7 @@ class BertChoicePreprocessor(BertTextPreprocessor):
         ConfigError: for texts with different numbers of choices.
 
     Example:
-        >>> preprocessor = bert_tf.BertChoicePreprocessor.from_preset("runs/small")
+        >>> preprocessor = bert_tf.BertChoicePreprocessor.from_preset("runs/laptop")
         >>> inputs = preprocessor((["the film was"], [["good", "dull", "a story"]]))
         >>> inputs["token_ids"].shape
         TensorShape([1, 3, 8])

@@ -54,7 +54,7 @@ class BertMaskedLMPreprocessor(BertTextPreprocessor):
         ConfigError: for anything but strings, and values that `DataConfig` rejects.
 
     Example:
-        >>> preprocessor = bert_tf.BertMaskedLMPreprocessor.from_preset("runs/small")
+        >>> preprocessor = bert_tf.BertMaskedLMPreprocessor.from_preset("runs/laptop")
         >>> preprocessor(["a [MASK] film"])["mask_positions"].tolist()
         [[2]]
         >>> inputs, targets, weights = preprocessor(["the film was very good and long"], [0])

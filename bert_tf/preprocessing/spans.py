@@ -52,7 +52,7 @@ class BertSpanPreprocessor(Preprocessor):
         ConfigError: for an answer that is not in its context.
 
     Example:
-        >>> preprocessor = bert_tf.BertSpanPreprocessor.from_preset("runs/small")
+        >>> preprocessor = bert_tf.BertSpanPreprocessor.from_preset("runs/laptop")
         >>> x = ["the film was"], ["the film was very good and long"]
         >>> inputs, targets = preprocessor(x, ["very good"])
         >>> targets["start_logits"].tolist(), targets["end_logits"].tolist()

@@ -60,7 +60,7 @@ class BertTextPreprocessor(Preprocessor):
         ConfigError: for an unknown `truncation` or `padding`, and for anything but strings.
 
     Example:
-        >>> preprocessor = bert_tf.BertTextPreprocessor.from_preset("runs/small", sequence_length=8)
+        >>> preprocessor = bert_tf.BertTextPreprocessor.from_preset("runs/laptop", sequence_length=8)
         >>> preprocessor(["a good film", "dull"])["padding_mask"].numpy().tolist()
         [[1, 1, 1, 1, 1], [1, 1, 1, 0, 0]]
         >>> preprocessor((["good film"], ["bad story"]))["segment_ids"].numpy().tolist()

@@ -50,7 +50,7 @@ class BertWordPreprocessor(Preprocessor):
         ConfigError: for anything but lists of words, and for a sentence with another number of labels than words.
 
     Example:
-        >>> preprocessor = bert_tf.BertWordPreprocessor.from_preset("runs/small", labels=("O", "B-FILM"))
+        >>> preprocessor = bert_tf.BertWordPreprocessor.from_preset("runs/laptop", labels=("O", "B-FILM"))
         >>> inputs, targets, weights = preprocessor([["the", "films", "."]], [["O", "B-FILM", "O"]])
         >>> targets.tolist(), weights.astype(int).tolist()  # films is two pieces
         ([[0, 0, 1, 0, 0, 0]], [[0, 1, 1, 0, 1, 0]])

@@ -43,7 +43,7 @@ def input_path(path: str | Path, use: str = "files") -> Path:
         >>> _ = Store("memory://bucket").write("vocab.txt", b"[PAD]")
         >>> input_path("memory://bucket/vocab.txt").read_text()
         '[PAD]'
-        >>> input_path("runs/small").name
+        >>> input_path("runs/laptop").name
         'small'
     """
     if not is_url(path):

@@ -335,7 +335,7 @@ def publish(path: Path) -> None:
     Example:
         >>> from pathlib import Path
         >>> from bert_tf.storage import publish
-        >>> publish(Path("runs/small"))  # not on a store
+        >>> publish(Path("runs/laptop"))  # not on a store
     """
     for output in _OPEN:
         if path.is_relative_to(output.path):
@@ -355,7 +355,7 @@ def settle(path: Path) -> None:
     Example:
         >>> from pathlib import Path
         >>> from bert_tf.storage import settle
-        >>> settle(Path("runs/small"))  # not on a store
+        >>> settle(Path("runs/laptop"))  # not on a store
     """
     for output in _OPEN:
         if path.is_relative_to(output.path):
@@ -374,7 +374,7 @@ def refresh(path: Path) -> None:
     Example:
         >>> from pathlib import Path
         >>> from bert_tf.storage.outputs import refresh
-        >>> refresh(Path("runs/small"))  # not on a store
+        >>> refresh(Path("runs/laptop"))  # not on a store
     """
     for output in _READ:
         if path.is_relative_to(output.path):

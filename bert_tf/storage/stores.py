@@ -32,7 +32,7 @@ def is_url(path: object) -> bool:
 
     Example:
         >>> from bert_tf.storage import is_url
-        >>> is_url("s3://bucket/run"), is_url("runs/small")
+        >>> is_url("s3://bucket/run"), is_url("runs/laptop")
         (True, False)
     """
     return isinstance(path, str) and _URL.fullmatch(path) is not None

@@ -138,7 +138,7 @@ def tokenizer_of(vocabulary: Vocabulary, lowercase: bool) -> TextTokenizer:
         A `BertTokenizer`, or a `BytePairTokenizer`.
 
     Example:
-        >>> preset = bert_tf.load_preset("runs/small")  # written by `bert-tf pretrain --output runs/small`
+        >>> preset = bert_tf.load_preset("runs/laptop")  # written by `bert-tf pretrain --output runs/laptop`
         >>> type(bert_tf.tokenizer_of(preset.vocabulary, preset.lowercase)).__name__
         'BertTokenizer'
     """

@@ -34,7 +34,7 @@ _PATHS = ("input", "output", "vocabulary")
 # Flags that start no job.
 _LOCAL = ("help", "estimate")
 # Regular expressions of values by type.
-_VALUES = {int: "^[0-9]+$", float: r"^[0-9]+(\.[0-9]+)?(e-?[0-9]+)?$"}
+_VALUES = {int: "^[0-9]+$", float: r"^-?[0-9]+(\.[0-9]+)?(e-?[0-9]+)?$"}
 _PATH, _ANY, _BOOLEAN = "^gs:\\/\\/[^\\n\\r]+$", "^[^\\n\\r]*$", "^(true|false)$"
 
 

@@ -6,7 +6,7 @@ as in the README:
     corpus.txt, vocab.txt           60 documents and a vocabulary of 100 pieces
     data/                           pre-training data of `bert-tf data`
     my_task/train.tsv, dev.tsv      labelled texts
-    runs/small/, runs/my_task/      presets with random weights: a pre-trained model, a text classifier
+    runs/laptop/, runs/my_task/      presets with random weights: a pre-trained model, a text classifier
     saved_models/my_task/1/         export of runs/my_task, served at port 8501
 """
 
@@ -171,7 +171,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name in ("train.tsv", "dev.tsv"):
         (folder / "my_task" / name).write_text(rows)
     config = bert_tf.BertConfig.from_size("tiny", vocabulary_size=len(vocabulary))
-    bert_tf.save_preset(bert_tf.BertPretrainer(bert_tf.BertBackbone(config)), folder / "runs/small", vocabulary, True)
+    bert_tf.save_preset(bert_tf.BertPretrainer(bert_tf.BertBackbone(config)), folder / "runs/laptop", vocabulary, True)
     classifier = bert_tf.BertTextClassifier(bert_tf.BertBackbone(config), num_classes=len(CLASS_NAMES))
     task = {"task": "classify", "labels": list(CLASS_NAMES)}
     bert_tf.save_preset(classifier, folder / "runs/my_task", vocabulary, True, task=task)

@@ -65,7 +65,7 @@ def read_checkpoint(path: str | Path, name: str | None = None, options: Options 
         ConfigError: for a URL.
 
     Example:
-        >>> checkpoint = bert_tf.read_checkpoint("runs/small")
+        >>> checkpoint = bert_tf.read_checkpoint("runs/laptop")
         >>> checkpoint.form, checkpoint.config.num_layers
         ('preset', 2)
         >>> checkpoint.array("bert/pooler/dense/kernel").shape

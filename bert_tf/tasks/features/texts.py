@@ -70,10 +70,10 @@ def embed(
         ConfigError: if the directory is not a preset, an argument is invalid, or a text is missing, with its row.
 
     Example:
-        >>> vectors = bert_tf.embed(["a good film", "dull"], "runs/small", normalize=True)
+        >>> vectors = bert_tf.embed(["a good film", "dull"], "runs/laptop", normalize=True)
         >>> vectors.shape, bool(np.isclose(vectors[0] @ vectors[0], 1.0))
         ((2, 128), True)
-        >>> bert_tf.embed("a good film", "runs/small").shape
+        >>> bert_tf.embed("a good film", "runs/laptop").shape
         (128,)
     """
     rows = rows_of(list(texts) if isinstance(texts, tuple) else texts, ("texts",))

@@ -38,7 +38,7 @@ class FinetuneInit:
         ConfigError: if `features` is combined with `from_scratch`, `frozen_layers` or `bilstm_dim`.
 
     Example:
-        >>> start = bert_tf.FinetuneInit("runs/small", frozen_layers=1)
+        >>> start = bert_tf.FinetuneInit("runs/laptop", frozen_layers=1)
         >>> start.tokens(bert_tf.task_class("sst2")(), positions=512)
         128
     """

@@ -93,7 +93,7 @@ def finetune_task(
         >>> result = bert_tf.finetune_task(
         ...     bert_tf.task_class("classify")(),
         ...     bert_tf.TaskFiles(train="my_task/train.tsv", dev="my_task/dev.tsv"),
-        ...     bert_tf.FinetuneInit("runs/small"),
+        ...     bert_tf.FinetuneInit("runs/laptop"),
         ...     bert_tf.TrainingConfig(epochs=1, batch_size=4),
         ...     "runs/new",
         ... )

@@ -59,7 +59,7 @@ def evaluate_pretraining(model: keras.Model, dataset: Dataset, objective: str = 
         batches, for the outputs that the model has. For `causal_lm` the names begin with `causal_lm` instead of `mlm`.
 
     Example:
-        >>> model = bert_tf.load_preset("runs/small").model
+        >>> model = bert_tf.load_preset("runs/laptop").model
         >>> dataset = bert_tf.pretraining_dataset("data", "validation", batch_size=4, seed=1, training=False)
         >>> metrics = bert_tf.evaluate_pretraining(model, dataset)
         >>> sorted(metrics)

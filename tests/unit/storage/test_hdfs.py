@@ -50,12 +50,12 @@ def test_a_run_is_uploaded_and_resumed_elsewhere(cluster: str, tmp_path: Path, m
     for step in (1, 2):
         # Each step on another machine.
         monkeypatch.setenv("BERT_TF_CACHE", str(tmp_path / f"cache{step}"))
-        with working_copy(f"{cluster}/runs/small") as run:
+        with working_copy(f"{cluster}/runs/laptop") as run:
             if step == 2:
                 shutil.rmtree(run / "checkpoints/step-00000001")
             publish(write_step(run, step))
             (run / "history.jsonl").write_text(f"{step}")
-    store = Store(f"{cluster}/runs/small")
+    store = Store(f"{cluster}/runs/laptop")
     assert list(store.files()) == [*(f"checkpoints/step-00000002/{name}" for name in NAMES), "history.jsonl"]
     assert store.read("history.jsonl") == b"2"
 
