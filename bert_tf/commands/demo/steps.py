@@ -11,6 +11,8 @@ from bert_tf.entry.amounts import in_time
 
 # A step that takes a smaller share of its expected time reused the results of an earlier run.
 _REUSED = 0.2
+# Seconds that the estimate counts as taken as expected, so that the first step alone does not decide.
+_PRIOR = 60.0
 
 
 class Steps:
@@ -52,4 +54,4 @@ class Steps:
     @property
     def _pace(self) -> float:
         """Seconds that a second of the expected time takes here."""
-        return self._taken / self._expected if self._expected else 1.0
+        return (_PRIOR + self._taken) / (_PRIOR + self._expected)

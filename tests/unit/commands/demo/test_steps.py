@@ -21,5 +21,5 @@ def test_the_time_left_follows_from_the_steps_so_far(
         with steps.step(title):
             pass
     printed = capsys.readouterr().err
-    assert re.findall(r"\[\d/3\] .*: about (.*)", printed) == ["10 s", "80 s", "30 s"]
-    assert re.findall(r"about (.*) left", printed) == ["1 min 50 s", "30 s"]
+    assert re.findall(r"\[\d/3\] .*: about (.*)", printed) == ["10 s", "46 s", "17 s"]
+    assert re.findall(r"about (.*) left", printed) == ["63 s", "17 s"]
