@@ -18,8 +18,9 @@ def laptop() -> RunConfig:
 
     Command:  bert-tf pretrain --recipe laptop --data DIR --output DIR, with data of `data --max_seq_length 64` and a
         vocabulary of 8,000 word pieces
-    Hardware: TODO
-    Expected: TODO
+    Hardware: two idle cores of an AMD EPYC: 136 ms a step, so 9 minutes, 29 thousand tokens per second.
+    Expected: accuracy on Wikipedia, 7,027 held-out examples, two seeds: 33.3 and 33.2 % of masked words (perplexity
+        60.2 and 60.8), 79.7 and 79.3 % of next sentences.
     """
     return RunConfig(
         model=BertConfig.from_size("tiny", dropout=0.0, positions="rotary"),

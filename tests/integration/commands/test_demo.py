@@ -59,8 +59,9 @@ def test_scratch_and_pretrained_get_the_same_runs(tmp_path: Path, monkeypatch: p
 
 @pytest.mark.slow
 def test_demo(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Half of the steps beats the baselines. With all steps the accuracies of the classifier were 0.61 and 0.59 with
-    two seeds, and 0.39 and 0.37 without pre-training.
+    """Half of the steps beats the baselines.
+
+    With all steps the accuracies of the classifier were 0.61 and 0.59, and 0.39 and 0.37 without pre-training.
     """
     monkeypatch.setattr(demo, "PRETRAINING", replace(demo.PRETRAINING, steps=600, warmup_steps=60))
     assert main(["demo", "--output", str(tmp_path / "demo")]) == 0
