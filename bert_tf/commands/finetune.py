@@ -72,7 +72,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         task.add_argument(
             "--grid",
             choices=["paper"],
-            help="grid search over the paper's batch sizes, rates and epochs; keeps the best",
+            help="grid search over the paper's batch sizes, rates (for this width) and epochs; keeps the best",
         )
         task.add_argument(
             "--restarts",
@@ -181,7 +181,6 @@ def sized_configuration(args: argparse.Namespace) -> TrainingConfig:
     width = open_preset(args.preset).header.config.hidden_dim
     rate = rate_of_width(config.learning_rate, width)
     if rate != config.learning_rate:
-        rate = float(f"{rate:.2g}")
         logger.warning(
             "learning rate %g, for a width of %d instead of %g (--set training.learning_rate)",
             rate, width, config.learning_rate,
@@ -212,7 +211,8 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
     entry = command_line_tasks()[args.task]
     task, files = entry.make_task(args), entry.make_files(args)
     if args.grid or args.restarts != 1:
-        runs = trials(config, args.grid == "paper", args.restarts)
+        scale = config.learning_rate / configuration(args).learning_rate
+        runs = trials(config, args.grid == "paper", args.restarts, scale)
         best, result, outcomes = finetune_trials(task, files, start, runs, args.output, input_errors)
         trial_summary = {"best": best.name, "runs": len(outcomes)}
     else:

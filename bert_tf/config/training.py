@@ -399,7 +399,7 @@ class RunConfig:
 
 
 def rate_of_width(rate: float, hidden_dim: int) -> float:
-    """Returns the learning rate of fine-tuning for an encoder of another width than base.
+    """Returns the learning rate of fine-tuning for an encoder of another width than base, to two digits.
 
     Narrow encoders need a higher rate; those of base and large are the paper's.
 
@@ -409,8 +409,8 @@ def rate_of_width(rate: float, hidden_dim: int) -> float:
 
     Example:
         >>> from bert_tf.config.training import rate_of_width
-        >>> [round(rate_of_width(3e-5, width), 5) for width in (1024, 768, 256)]
+        >>> [rate_of_width(3e-5, width) for width in (1024, 768, 256)]
         [3e-05, 3e-05, 0.00016]
     """
     factor = max(1.0, _WIDTH_OF_BASE / hidden_dim) ** _WIDTH_POWER
-    return min(rate * factor, max(rate, _HIGHEST_RATE))
+    return float(f"{min(rate * factor, max(rate, _HIGHEST_RATE)):.2g}") if factor > 1 else rate

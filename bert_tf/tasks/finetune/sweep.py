@@ -50,17 +50,19 @@ class Trial:
         return "_".join(f"{name}_{value:g}" for name, value in self.settings.items())
 
 
-def trials(config: TrainingConfig, paper_grid: bool, restarts: int) -> list[Trial]:
+def trials(config: TrainingConfig, paper_grid: bool, restarts: int, rate_scale: float = 1.0) -> list[Trial]:
     """Returns the runs of a sweep.
 
-    `paper_grid` replaces batch size, learning rate and epochs of `config` by all of the paper's. Each setting has
-    `restarts` runs, whose seeds count up from that of `config`. Raises ValueError if `restarts` is less than 1.
+    `paper_grid` replaces batch size, learning rate and epochs of `config` by all of the paper's, whose rates are
+    multiplied by `rate_scale`. Each setting has `restarts` runs, whose seeds count up from that of `config`. Raises
+    ValueError if `restarts` is less than 1.
     """
     if restarts < 1:
         raise ValueError(f"`restarts` must be at least 1. Received: {restarts}")
     grid: Iterable[tuple] = [(config.batch_size, config.learning_rate, config.epochs)]
     if paper_grid:
-        grid = itertools.product(PAPER_BATCHES, PAPER_RATES, PAPER_EPOCHS)
+        rates = [float(f"{rate * rate_scale:.2g}") for rate in PAPER_RATES]
+        grid = itertools.product(PAPER_BATCHES, rates, PAPER_EPOCHS)
     return [
         Trial(replace(config, batch_size=batch, learning_rate=rate, epochs=epochs, seed=config.seed + number))
         for batch, rate, epochs in grid

@@ -21,6 +21,11 @@ from bert_tf.training.loop.checkpoints import TrainingError
 CONFIG = TrainingConfig(batch_size=8, learning_rate=1e-4, epochs=5, seed=7)
 
 
+def test_rates_of_the_grid_are_scaled_to_the_width() -> None:
+    rates = {trial.config.learning_rate for trial in trials(CONFIG, paper_grid=True, restarts=1, rate_scale=14.7)}
+    assert rates == {7.3e-4, 4.4e-4, 2.9e-4}
+
+
 def test_grid_is_that_of_the_paper() -> None:
     """ArXiv 1810.04805, A.3: batch size 16, 32; rate 5e-5, 3e-5, 2e-5; 2, 3, 4 epochs."""
     configs = [trial.config for trial in trials(CONFIG, paper_grid=True, restarts=1)]
