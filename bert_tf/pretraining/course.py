@@ -206,7 +206,8 @@ class Course:
             rows[stage.data] += (end - stage.first) * stage.batch_size
         return [
             *(amount_of_data(manifest, rows[data]) for data, manifest in self._phases),
-            chance_line(self.chance(0, lambda: False) if held_out_split(self._phases[0][1]) else {}),
+            # Of the data of the last evaluation.
+            chance_line(self.chance(ends[-1] - 1, lambda: False) if held_out_split(self._phases[-1][1]) else {}),
         ]
 
     def shown(self, batch: int) -> Batch:
