@@ -57,6 +57,17 @@ def test_scratch_and_pretrained_get_the_same_runs(tmp_path: Path, monkeypatch: p
     assert summary["classifier_scratch_accuracies"] == list(ACCURACIES[True])
 
 
+def test_an_interrupted_demo_says_how_to_continue(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(demo, "_corpus", interrupted)
+    assert main(["demo", "--output", str(tmp_path / "demo")]) == 130
+    assert "interrupted in step 1. Run the same command again to continue." in capsys.readouterr().err
+
+
 @pytest.mark.slow
 def test_demo(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     """Half of the steps beats the baselines.
