@@ -26,7 +26,7 @@ def local_path(path: str | Path) -> Path:
     Example:
         >>> from bert_tf.config import local_path
         >>> local_path("runs/laptop").name
-        'small'
+        'laptop'
         >>> try:
         ...     local_path("gs://bucket/run")
         ... except bert_tf.ConfigError:

@@ -44,7 +44,7 @@ def input_path(path: str | Path, use: str = "files") -> Path:
         >>> input_path("memory://bucket/vocab.txt").read_text()
         '[PAD]'
         >>> input_path("runs/laptop").name
-        'small'
+        'laptop'
     """
     if not is_url(path):
         return local_path(path)
