@@ -22,9 +22,14 @@ def listen(session: Session) -> None:
             session.tell(parameters=sum(variable.shape.num_elements() for variable in self.model.trainable_weights))
 
         def on_train_batch_end(self, batch, logs=None):
-            # Before the end of the run, which the last step includes.
-            session.after_step(lambda: self._events.evaluate(self.step).figures["mlm_perplexity"])
+            if self.step + 1 == self._intervals.total:
+                # The end of the run is not timed. The last round ends here, and with it this process.
+                session.after_step(lambda: self._perplexity(self.step))
             super().on_train_batch_end(batch, logs)
+            session.after_step(lambda: self._perplexity(self.step - 1))
+
+        def _perplexity(self, batch):
+            return self._events.evaluate(batch).figures["mlm_perplexity"]
 
     fit.TrainingCallback = Reporting  # type: ignore[misc]
 
