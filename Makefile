@@ -25,7 +25,7 @@ $(INSTALLED): constraints.txt pyproject.toml
 
 $(READY): $(INSTALLED)
 	@echo "Installing the tools of development in $(VENV)."
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev]'
+	$(BIN)/python -m pip install --constraint constraints.txt --editable '.[dev]'
 	@touch $@
 
 demo: $(INSTALLED)

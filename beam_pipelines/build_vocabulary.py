@@ -124,7 +124,8 @@ def _complete(args: argparse.Namespace, corpus: Corpus, output: RunOutput, lette
     size = advised_size(vocabulary, first)
     if args.vocabulary_size == AUTO_SIZE:
         vocabulary = Vocabulary(vocabulary.tokens[:size])
-        print(f"vocabulary: {size} pieces suit this corpus (--vocabulary_size)", file=sys.stderr)
+        rare = f"{first(size).rare_share:.0%} of them occur fewer than 100 times"
+        print(f"vocabulary: auto chose {size} pieces; {rare} (--vocabulary_size)", file=sys.stderr)
     report = first(len(vocabulary))
     folder, name = storage.split(args.output)
     storage.write_in(folder, lambda directory: save_vocabulary(vocabulary, directory / name))

@@ -26,7 +26,7 @@ _MIN_FREQUENCY = 2
 _MOST_OCCURRENCES = 20_000_000
 _WORDS_A_LINE = 1000
 _LONGEST_SHOWN = 5
-# A vocabulary is as large as possible with 95 % of its pieces occurring 100 times (arXiv 2004.02334, section 4.2).
+# A vocabulary is as large as possible with 95 % of its pieces occurring 100 times (arXiv 2004.02334).
 _FREQUENT, _MOST_RARE = 100, 0.05
 # BERT's own size, and those of smaller models.
 USUAL_SIZES = (30_522, 16_000, 8_000, 4_000, 2_000, 1_000)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from pathlib import Path
 
 import numpy as np
 import torch
@@ -16,7 +17,7 @@ from benchmarks.peers import quality
 from benchmarks.peers.session import Session
 
 
-def build_model(folder, dropout: float) -> transformers.BertForPreTraining:
+def build_model(folder: Path, dropout: float) -> transformers.BertForPreTraining:
     """Builds the model of the batches' folder."""
     shape = json.loads((folder / quality.MODEL_NAME).read_text())
     config = transformers.BertConfig(

@@ -69,7 +69,7 @@ def convert(
         ConfigError: for a URL.
 
     Example:
-        >>> conversion = bert_tf.convert("runs/laptop", "laptop_hf", "huggingface")
+        >>> conversion = bert_tf.convert("runs/bert", "bert_hf", "huggingface")
         >>> conversion.target.form, conversion.parity.max_abs_difference < 1e-4
         ('huggingface', True)
     """

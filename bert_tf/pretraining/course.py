@@ -198,8 +198,8 @@ class Course:
             self._chance[data] = metrics
         return metrics
 
-    def announce(self) -> list[str]:
-        """Returns lines about the amount of data and the metrics of chance, to print before the first step."""
+    def announce(self, stop: Callable[[], bool]) -> list[str]:
+        """Returns lines about the amount of data and chance; counting for the latter ends once `stop` returns True."""
         rows = {data: 0 for data, _ in self._phases}
         ends = [*(stage.first for stage in self.stages[1:]), self._run.training.steps]
         for stage, end in zip(self.stages, ends, strict=True):
@@ -207,7 +207,7 @@ class Course:
         return [
             *(amount_of_data(manifest, rows[data]) for data, manifest in self._phases),
             # Of the data of the last evaluation.
-            chance_line(self.chance(ends[-1] - 1, lambda: False) if held_out_split(self._phases[-1][1]) else {}),
+            chance_line(self.chance(ends[-1] - 1, stop) if held_out_split(self._phases[-1][1]) else {}),
         ]
 
     def shown(self, batch: int) -> Batch:

@@ -214,7 +214,7 @@ class _Trainer:
         return [
             f"device: {count}{kind}{cores}, {keras.backend.backend()}, {self._config.precision}",
             f"model: {type(self.model).__name__}, {plural(self.model.count_params(), 'parameter')}",
-            *(self._run.announce() if self._run.announce else ()),
+            *(self._run.announce(lambda: bool(self._preemption)) if self._run.announce else ()),
         ]
 
     def _restore(self) -> TrainingCallback:

@@ -165,7 +165,8 @@ class RunSpec:
             model FLOPs utilization; None records none.
         facts: facts about the data that do not determine the run, for its report: `data_name`, `train_examples`,
             `max_sequence_length`, `lowercase`. Any of them may be missing.
-        announce: returns lines to print before the first step, called once model and data are built; None for none.
+        announce: returns lines to print before the first step, once model and data are built; takes a function that
+            returns True when the run is asked to stop. None prints none.
         describe: writes the files of a preset other than the weights, so that a checkpoint can be loaded as a preset;
             takes the model, the directory of the checkpoint and the number of finished steps. None writes none.
         common_batches: returns the number of first batches that a run with other training settings has too, so that
@@ -191,7 +192,7 @@ class RunSpec:
     identity: Mapping[str, Any] = field(default_factory=dict)
     flops: Callable[[int, float], float] | None = None
     facts: Mapping[str, Any] = field(default_factory=dict)
-    announce: Callable[[], Sequence[str]] | None = None
+    announce: Callable[[Callable[[], bool]], Sequence[str]] | None = None
     describe: DescribeHook | None = None
     on_report: ReportHook | None = None
     common_batches: Callable[[TrainingConfig], int] | None = None

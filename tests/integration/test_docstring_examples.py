@@ -6,13 +6,15 @@ as in the README:
     corpus.txt, vocab.txt           60 documents and a vocabulary of 100 pieces
     data/                           pre-training data of `bert-tf data`
     my_task/train.tsv, dev.tsv      labelled texts
-    runs/laptop/, runs/my_task/      presets with random weights: a pre-trained model, a text classifier
+    runs/laptop/, runs/bert/         presets with random weights: pre-trained models
+    runs/my_task/                    a text classifier
     saved_models/my_task/1/         export of runs/my_task, served at port 8501
 """
 
 from __future__ import annotations
 
 import ast
+import dataclasses
 import doctest
 import multiprocessing
 import re
@@ -171,7 +173,10 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name in ("train.tsv", "dev.tsv"):
         (folder / "my_task" / name).write_text(rows)
     config = bert_tf.BertConfig.from_size("tiny", vocabulary_size=len(vocabulary))
-    bert_tf.save_preset(bert_tf.BertPretrainer(bert_tf.BertBackbone(config)), folder / "runs/laptop", vocabulary, True)
+    # As the recipe `laptop`, and the body of the published BERT, which other projects read.
+    for name, positions in (("laptop", "rotary"), ("bert", "learned")):
+        model = bert_tf.BertPretrainer(bert_tf.BertBackbone(dataclasses.replace(config, positions=positions)))
+        bert_tf.save_preset(model, folder / "runs" / name, vocabulary, True)
     classifier = bert_tf.BertTextClassifier(bert_tf.BertBackbone(config), num_classes=len(CLASS_NAMES))
     task = {"task": "classify", "labels": list(CLASS_NAMES)}
     bert_tf.save_preset(classifier, folder / "runs/my_task", vocabulary, True, task=task)

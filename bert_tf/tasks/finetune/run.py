@@ -45,6 +45,8 @@ RESULT_NAME = "result.json"
 AUGMENT_NAME = "augment"
 # Skipped input errors, one on each line.
 PROBLEMS_NAME = "skipped.tsv"
+# Advice for a model on the features of an encoder.
+_TRAIN = "Next: use other layers (`--features`), or train the encoder, without --features and --probe."
 
 
 @dataclass(frozen=True)
@@ -125,7 +127,9 @@ def finetune_task(
     train, dev_rows = rows
     build = builder(task, source, start)
     facts = data_facts(sources, examples, source)
-    best = _Best(task, dev, dev_rows, source, build, length, config, output / RUN_PRESET_NAME, facts)
+    trains_encoder = start.features is None
+    preset = output / RUN_PRESET_NAME
+    best = _Best(task, dev, dev_rows, source, build, length, config, trains_encoder, preset, facts)
     return _finish(best, further, _trained(best, start, train, config, output), output, input_errors)
 
 
@@ -195,6 +199,7 @@ class _Best:
     build_model: Callable[[], keras.Model]
     length: int
     config: TrainingConfig
+    trains_encoder: bool
     preset: Path
     facts: Mapping[str, Any]
     _model: keras.Model | None = None
@@ -277,8 +282,9 @@ def _finish(
     official = task.score(best.examples, answers)
     metrics = official | _further(further, output)
     scored = task.score_details(best.examples, answers)
-    if remark := detect_collapse(scored) or detect_chance(official, len(best.examples)):
-        remark = f"{remark}. {next_step(best.config, best.source.config, result.step)}"
+    if remark := detect_collapse(scored) or detect_chance(scored):
+        ways = next_step(best.config, best.source.config.hidden_dim, result.step) if best.trains_encoder else _TRAIN
+        remark = f"{remark}. {ways}"
         logger.warning("%s: %s", output, remark)
     if len(input_errors):
         input_errors.write(output / PROBLEMS_NAME)

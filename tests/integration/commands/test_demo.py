@@ -74,7 +74,7 @@ def test_demo(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: p
 
     With all steps the accuracies of the classifier were 0.61 and 0.59, and 0.39 and 0.37 without pre-training.
     """
-    monkeypatch.setattr(demo, "PRETRAINING", replace(demo.PRETRAINING, steps=600, warmup_steps=60))
+    monkeypatch.setattr(demo, "PRETRAINING", replace(demo.PRETRAINING, steps=600))
     assert main(["demo", "--output", str(tmp_path / "demo")]) == 0
     captured = capsys.readouterr()
     summary = json.loads(captured.out.splitlines()[-1])

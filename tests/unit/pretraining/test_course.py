@@ -141,7 +141,7 @@ def test_growing_batches_have_the_rows_of_constant_ones_in_their_order(data):
 
 @pytest.mark.integration
 def test_amounts_of_all_stages_are_announced(data):
-    lines = course_of(data, batch_size="4:16", steps=9).announce()
+    lines = course_of(data, batch_size="4:16", steps=9).announce(lambda: False)
     assert [line.partition(":")[0] for line in lines] == ["data", "chance"]
     assert "101 examples of 48 tokens" in lines[0]
     assert "the run takes 84, " in lines[0]

@@ -72,22 +72,24 @@ def test_skipped_rows_are_listed(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("accuracy", "examples", "is_near"), [(0.5, 100, True), (0.59, 100, True), (0.61, 100, False), (0.55, 1000, False)]
+    ("right", "examples", "is_near"), [(50, 100, True), (59, 100, True), (61, 100, False), (550, 1000, False)]
 )
-def test_chance_is_two_standard_errors_wide(accuracy: float, examples: int, is_near: bool) -> None:
-    assert detect_chance({"accuracy": accuracy, "majority": 0.5}, examples).startswith("near chance") == is_near
-    assert detect_chance({"accuracy": accuracy}, examples) == detect_chance({"f1": 0.1}, examples) == ""
+def test_chance_is_two_standard_errors_wide(right: int, examples: int, is_near: bool) -> None:
+    gold = "ab" * (examples // 2)
+    predicted = [float((label == "a") == (number < right)) for number, label in enumerate(gold)]
+    assert detect_chance(labels(gold, *predicted)).startswith("near chance") == is_near
+    assert detect_chance(numbers((1.0, 1.0))) == ""
 
 
 @pytest.mark.parametrize(
     ("size", "settings", "steps", "said", "unsaid"),
     [
-        ("tiny", {"learning_rate": 3e-5}, 45, ["training.epochs=14", "training.learning_rate=4e-04"], []),
+        ("tiny", {"learning_rate": 3e-5}, 45, ["training.epochs=16", "training.learning_rate=0.00044"], []),
         ("tiny", {"learning_rate": 6e-4}, 500, ["--restarts"], ["training."]),
         ("base", {"learning_rate": 1e-3}, 500, ["training.learning_rate=3e-05"], ["epochs"]),
     ],
 )
 def test_advice_names_settings_that_differ(size: str, settings: dict, steps: int, said: list, unsaid: list) -> None:
-    advice = next_step(TrainingConfig(**settings), BertConfig.from_size(size, vocabulary_size=100), steps)
+    advice = next_step(TrainingConfig(**settings), BertConfig.from_size(size, vocabulary_size=100).hidden_dim, steps)
     assert advice.startswith("Next: ")
     assert [word for word in said if word not in advice] == [word for word in unsaid if word in advice] == []
