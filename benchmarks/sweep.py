@@ -218,6 +218,7 @@ class Sweep:
 
         from bert_tf.layers.computation import set_computation
         from bert_tf.models import BertBackbone, BertPretrainer
+        from bert_tf.training.backends import precision_scope
         from bert_tf.training.optim.build import make_optimizer
 
         self.group, self.examples = group, examples
@@ -229,9 +230,11 @@ class Sweep:
         initial: dict[int, list[np.ndarray]] = {}
         for seed in sorted({setting.seed for setting in group.settings}, reverse=True):
             keras.utils.set_random_seed(seed)
-            self.model = BertPretrainer(BertBackbone(model_config))
+            with precision_scope(config):
+                self.model = BertPretrainer(BertBackbone(model_config))
             initial[seed] = [np.asarray(variable) for variable in self.model.trainable_variables]
-        set_computation(self.model)
+        # The fused kernel is not for several models at once.
+        set_computation(self.model, attention_kernel="plain")
         self.optimizer = make_optimizer(config, group.steps, self.model.trainable_variables)
         self.matrices = self.optimizer.matrix_axes
         self.initial = [self._scaled(initial[setting.seed], setting) for setting in group.settings]

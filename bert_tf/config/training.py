@@ -78,8 +78,8 @@ class TrainingConfig:
             examples of similar length; `pack` puts several examples into a row, with the loss and gradient of `full`.
         masked_lm_prob: share of tokens to predict, instead of the data's; a negative value uses the data's. With
             `first:last`, such as `0.3:0.15`, it changes from one share to the other over the run, or over the decay of
-            the schedule `trapezoidal`. Needs data with dynamic masks that hold as many predictions. Held-out data is
-            always masked as its own configuration says.
+            the schedule `trapezoidal`. Needs data with dynamic masks. Held-out data is always masked as its own
+            configuration says.
         mask_share: share of the predicted positions replaced by [MASK], instead of the data's `mask_share`; a negative
             value uses the data's. The conditions of `masked_lm_prob` apply.
         random_share: the same for the share replaced by a random token; the rest are unchanged.

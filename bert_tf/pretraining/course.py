@@ -230,7 +230,8 @@ class Course:
     def flops(self, batch: int, positions: float) -> float:
         """Returns the floating-point operations of the step with this batch and so many positions."""
         stage, training = self._stage_of(batch), self._run.training
-        config = stage.manifest.config
+        options = BatchOptions(stage.batch_size, 0, **mask_options(training, stage.masked_lm_prob))
+        config = options.masking(stage.manifest.config)
         length = config.max_seq_length
         # Bins have all examples in shorter rows; packing has fewer rows of full length.
         rows, width = float(stage.batch_size), positions / stage.batch_size
@@ -262,6 +263,8 @@ def constant_guess_accuracy(data: Path, split: str, batch_size: int = 32) -> flo
 def mask_options(config: TrainingConfig, masked_lm_prob: float | None) -> dict[str, Any]:
     """Returns the shares of masks that replace those of the data, by name; {} if the data's are used."""
     shares = {"masked_lm_prob": masked_lm_prob, "mask_share": config.mask_share, "random_share": config.random_share}
+    if masked_lm_prob is not None and config.masked_lm_shares:
+        shares["most_masked"] = max(config.masked_lm_shares)
     return {name: share for name, share in shares.items() if share is not None and share >= 0}
 
 

@@ -110,6 +110,7 @@ class BatchOptions:
     objective: str = "mlm"  # targets: masked tokens, or with `causal_lm` the token after each position
     share: RowShare = ALL_ROWS  # rows of each batch to parse and return; the order is that of the global batch
     masked_lm_prob: float | None = None  # instead of the data's, for dynamic masks; training only
+    most_masked: float | None = None  # largest `masked_lm_prob` of a run, so that all its batches have one shape
     mask_share: float | None = None
     random_share: float | None = None
 
@@ -140,8 +141,8 @@ class BatchOptions:
     def masking(self, config: DataConfig) -> DataConfig:
         """Returns the data's configuration with these shares of masks.
 
-        Raises ValueError if a share differs and the data has static masks, which are part of its records, or if
-        examples have too few places for the predictions.
+        With another share of predictions, examples have places for the largest share of the run. Raises ValueError if a
+        share differs and the data has static masks, which are part of its records.
         """
         names = ("masked_lm_prob", "mask_share", "random_share")
         shares: dict[str, Any] = {name: getattr(self, name) for name in names if getattr(self, name) is not None}
@@ -151,23 +152,18 @@ class BatchOptions:
                 f"{' and '.join(f'`{name}`' for name in shares)} must be those of the data, because its masks are "
                 f"static. Received: {', '.join(map(str, shares.values()))}. Run `bert-tf data --masking dynamic`."
             )
-        share = self.masked_lm_prob
-        if share is not None and (least := config.most_predictions(share)) > config.max_predictions_per_seq:
-            raise ValueError(
-                f"`max_predictions_per_seq` of the data must be at least {least} for `masked_lm_prob` = {share}. "
-                f"Received: {config.max_predictions_per_seq}. Run `bert-tf data --masked_lm_prob {share}`."
-            )
-        return other
+        if self.masked_lm_prob is None or config.masking == "static":
+            return other
+        most = config.most_predictions(max(self.masked_lm_prob, self.most_masked or 0.0))
+        return replace(other, max_predictions_per_seq=most)
 
     def binned(self, config: DataConfig) -> DataConfig:
         """Returns the data's configuration with the share that gives length bins their number of predictions.
 
-        With a share other than the data's, it is the largest that the data has places for, so that all shares of a run
-        have the same shapes.
+        With a share other than the data's, it is the largest of the run, so that all shares have the same shapes.
         """
-        if self.masked_lm_prob is None:
-            return config
-        return replace(config, masked_lm_prob=config.max_predictions_per_seq / config.max_seq_length)
+        masking = self.masking(config)
+        return masking if self.most_masked is None else replace(masking, masked_lm_prob=self.most_masked)
 
 
 @dataclass(frozen=True)

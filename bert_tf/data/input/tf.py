@@ -46,7 +46,7 @@ def pretraining_dataset(directory: str | Path, split: str, **options: Any) -> tf
         directory: data directory with its manifest, or its URL.
         split: `train` or `validation`.
         **options: fields of `BatchOptions`: `batch_size`, `seed`, `start_step`, `first_row`, `epochs`, `training`,
-            `by_length`, `objective`, `share`, `masked_lm_prob`, `mask_share`, `random_share`.
+            `by_length`, `objective`, `share`, `masked_lm_prob`, `most_masked`, `mask_share`, `random_share`.
 
     Returns:
         A dataset of (inputs, targets, weights) of the rows of `share`: int32 (B, S) `token_ids`, `segment_ids`,

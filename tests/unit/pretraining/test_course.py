@@ -187,19 +187,20 @@ def assert_same(one, other):
             np.testing.assert_array_equal(np.asarray(part[name]), np.asarray(same[name]), err_msg=name)
 
 
-@pytest.mark.parametrize(
-    ("config", "setting", "message"),
-    [
-        ({"masked_lm_prob": 0.15}, "0.3:0.15", "at least 15 .*Received: 8. Run `bert-tf data --masked_lm_prob 0.3`"),
-        ({"masked_lm_prob": 0.15}, 0.2, "at least 10 .*Received: 8. Run `bert-tf data --masked_lm_prob 0.2`"),
-        ({"masking": "static"}, "0.2:0.1", "`masked_lm_prob` must be .* static.*Run `bert-tf data --masking dynamic`"),
-    ],
-)
-def test_data_without_room_for_the_masks_is_refused(tmp_path, config, setting, message):
-    other = replace(DATA, max_predictions_per_seq=0, **config)
+def test_shares_of_static_masks_are_refused(tmp_path):
+    other = replace(DATA, masking="static", max_predictions_per_seq=0)
     write_directory(tmp_path, other, VOCABULARY, {"train": [9], "validation": [9]})
-    with pytest.raises(ConfigError, match=f"{tmp_path.name}: .*{message}"):
-        course_of(tmp_path, masked_lm_prob=setting)
+    message = f"{tmp_path.name}: .*`masked_lm_prob` must be .* static.*Run `bert-tf data --masking dynamic`"
+    with pytest.raises(ConfigError, match=message):
+        course_of(tmp_path, masked_lm_prob="0.2:0.1")
+
+
+@pytest.mark.parametrize(("setting", "places"), [("0.4:0.2", 20), (0.1, 5)])
+def test_examples_have_places_for_the_largest_share_of_the_run(data, setting, places):
+    course = course_of(data, masked_lm_prob=setting, steps=8)
+    for step in (0, 7):
+        assert next(iter(course.batches(step)))[0][MASK_POSITIONS].shape[1] == places
+    assert next(iter(course.held_out(0)))[0][MASK_POSITIONS].shape[1] == DATA.max_predictions_per_seq
 
 
 @pytest.mark.parametrize(
