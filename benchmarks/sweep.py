@@ -3,22 +3,20 @@
     python -m benchmarks.sweep pack DATA examples.npz
     KERAS_BACKEND=jax python -m benchmarks.sweep run examples.npz plan.json --output runs/sweep
 
-`pack` writes the examples of a data directory of dynamic masks to one file. `run` trains every setting of a plan. A plan
-is a list of groups; the settings of a group have one model, batch size and number of steps, and are trained together, as
-one program over all of them (`jax.vmap`), with the model, the losses and the optimizer of `bert-tf pretrain`:
+`pack` writes the examples of a data directory of dynamic masks to one file. `run` trains every setting of a plan. A
+plan is a list of groups; the settings of a group have one model, batch size and number of steps, and are trained
+together, as one program over all of them (`jax.vmap`), with the model, losses and optimizer of `bert-tf pretrain`:
 
     [{"name": "rates", "model": "tiny", "fields": {"positions": "rotary"}, "steps": 1000, "batch_size": 64,
       "settings": [{}, {"seed": 2}, {"learning_rate": 0.002}]}]
 
-A setting has fields of `Setting`, others are those of the recipe `laptop`. Each result is a line of `sweep.jsonl`: the
-setting, and perplexity and accuracy of the held-out masked words at each evaluation. Masks are drawn on the device, from
-another random generator than those of `pretrain`; the held-out masks are those of `pretrain`. Only jax, keras, numpy
-and this repository are needed, and no network.
+A setting has fields of `Setting`. Each result is a line of `sweep.jsonl`: the setting, and perplexity and accuracy of
+the held-out masked words at each evaluation. Masks are drawn on the device, from another random generator than those of
+`pretrain`; the held-out masks are those of `pretrain`. `run` needs only jax, keras, numpy and this repository.
 """
 
 from __future__ import annotations
 
-import argparse
 import functools
 import itertools
 import json
@@ -40,7 +38,7 @@ _RECORDS = 8192
 
 @dataclass(frozen=True)
 class Setting:
-    """The settings of one run that may differ within a group. Defaults are those of the recipe `laptop`.
+    """The settings of one run that may differ within a group. Defaults are those of the recipe `laptop` of 2026-11-26.
 
     Args:
         seed: seed of the initial weights, the order of the examples and the masks.
@@ -130,7 +128,9 @@ def pack(data: Path, path: Path) -> None:
         lengths.append(columns["segment_lengths"].values.reshape(-1, 2).astype(np.uint16))
         labels.append(columns["next_sentence_labels"].values.astype(np.uint8))
     held_out: dict[str, list[np.ndarray]] = {}
-    for inputs, targets, weights in pretraining_batches(data, "validation", batch_size=64, seed=EVALUATION_SEED, training=False):
+    for inputs, targets, weights in pretraining_batches(
+        data, "validation", batch_size=64, seed=EVALUATION_SEED, training=False
+    ):
         named = inputs | {f"target_{name}": value for name, value in targets.items()}
         named |= {f"weight_{name}": value for name, value in weights.items()}
         for name, value in named.items():
@@ -322,7 +322,7 @@ class Sweep:
             matrix if axes else embedding if self._is_embedding(variable) else 1.0
             for variable, axes in zip(self.model.trainable_variables, self.matrices, strict=True)
         )
-        optimizer._learning_rate = _schedule(setting, total)
+        optimizer._learning_rate = linear_schedule(setting["learning_rate"], setting["warmup"], setting["decay"], total)
 
     def evaluate(self, weights: Any, others: Any, batches: Any) -> Any:
         """Returns the sums of the losses and of the hits of the masked words of all batches, and their number."""
@@ -372,7 +372,9 @@ class Sweep:
             state = advance(state, number * part)
             curves.append(np.asarray(score(*state[:2], batches)))
             seconds = time.perf_counter() - began
-            print(f"{group.name}: {(number + 1) * part} steps of {len(group.settings)} runs, {seconds:.0f} s", flush=True)
+            print(
+                f"{group.name}: {(number + 1) * part} steps of {len(group.settings)} runs, {seconds:.0f} s", flush=True
+            )
         for run, setting in enumerate(group.settings):
             changed = {f.name: v for f in fields(setting) if (v := getattr(setting, f.name)) != f.default}
             sums = [curve[run] for curve in curves]
@@ -393,19 +395,23 @@ class Sweep:
             }
 
 
-def _schedule(setting: Mapping[str, Any], total: int) -> Any:
-    """Returns the schedule of a setting whose fields are being traced."""
+def linear_schedule(peak: Any, warmup: Any, decay: Any, total: int) -> Any:
+    """Returns a schedule whose arguments may be traced: linear warm-up, a constant rate and linear decay to zero.
+
+    Args:
+        peak: highest rate.
+        warmup: share of the steps before it.
+        decay: share of the steps of the decay.
+        total: number of steps.
+    """
     import jax.numpy as jnp
     import keras
 
     class Traced(keras.optimizers.schedules.LearningRateSchedule):
-        """Linear warm-up, a constant rate and linear decay to zero."""
-
         def __call__(self, step: Any) -> Any:
             done = jnp.asarray(step, jnp.float32)
-            rise = (done + 1.0) / (setting["warmup"] * total + 1.0)
-            fall = (total - done) / (setting["decay"] * total)
-            return setting["learning_rate"] * jnp.clip(jnp.minimum(rise, fall), 0.0, 1.0)
+            rise, fall = (done + 1.0) / (warmup * total + 1.0), (total - done) / (decay * total)
+            return peak * jnp.clip(jnp.minimum(rise, fall), 0.0, 1.0)
 
     return Traced()
 

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from bert_tf.config import BertConfig, ConfigError, DataConfig, RunConfig, TrainingConfig
+from bert_tf.config.model import NAMED_SIZES
+
+# Positions of a batch, the width up to which the highest rates were best, the layers from which on `modern` is the
+# better body (docs/bodies.md), and evaluations, with the sizes of `of_size`.
+_POSITIONS, _WIDTH, _DEEP, _EVALUATIONS = 4096, 256, 8, 8
 
 
 def default() -> RunConfig:
@@ -13,73 +19,69 @@ def default() -> RunConfig:
     return RunConfig()
 
 
+def of_size(size: str, steps: int, vocabulary_size: int = BertConfig.vocabulary_size, length: int = 64) -> RunConfig:
+    """The settings of `laptop`, `mini` and `auto` (docs/time_to_quality.md) for a size.
+
+    Args:
+        size: name of the size.
+        steps: steps of the run.
+        vocabulary_size: number of word pieces.
+        length: tokens of an example. A batch has as many examples as fit into 4,096 positions.
+
+    Example:
+        >>> from bert_tf.pretraining.recipes import of_size
+        >>> run = of_size("small", 1000, length=128)
+        >>> run.training.batch_size, run.training.matrix_learning_rate
+        (32, 0.003)
+    """
+    layers, width = NAMED_SIZES[size]
+    narrower = min(1.0, _WIDTH / width)
+    body = {"body": "modern"} if layers >= _DEEP else {"positions": "rotary"}
+    every = max(1, steps // _EVALUATIONS)
+    return RunConfig(
+        model=BertConfig.from_size(
+            size, vocabulary_size=vocabulary_size, dropout=0.0, max_sequence_length=max(512, length), **body
+        ),
+        training=TrainingConfig(
+            steps=steps,
+            batch_size=max(1, _POSITIONS // length),
+            masked_lm_prob=0.3,
+            nsp_weight=0.3,
+            optimizer="muon",
+            # Measured: 3e-3 and 0.006 for widths of 128 and 256, 2e-3 and 0.003 for 512.
+            learning_rate=float(f"{3e-3 * math.sqrt(narrower):.2g}"),
+            matrix_learning_rate=float(f"{6e-3 * narrower:.2g}"),
+            matrix_momentum=0.9,
+            adam_beta_2=0.98,
+            checkpoint_every=500,
+            evaluate_every=every,
+            evaluate_steps=20,
+        ),
+    )
+
+
 def laptop() -> RunConfig:
     """The size `tiny` with rotary positions and Muon in ten minutes on two CPU cores (docs/time_to_quality.md).
 
     Command:  bert-tf pretrain --recipe laptop --data DIR --output DIR, with data of `data --max_seq_length 64` and a
         vocabulary of 8,000 word pieces
-    Hardware: two idle cores of an AMD EPYC: 136 ms a step, so 9 minutes, 29 thousand tokens per second.
-    Expected: accuracy on Wikipedia, 7,027 held-out examples, two seeds: 33.3 and 33.2 % of masked words (perplexity
-        60.2 and 60.8), 79.7 and 79.3 % of next sentences.
+    Hardware: two idle cores of an AMD EPYC: 168 ms a step, so 9.6 minutes, 24 thousand tokens per second.
+    Expected: accuracy on Wikipedia, 7,027 held-out examples, two seeds: 35.7 and 36.1 % of masked words (perplexity
+        47.3 and 46.1), 80.0 and 77.5 % of next sentences.
     """
-    return RunConfig(
-        model=BertConfig.from_size("tiny", dropout=0.0, positions="rotary"),
-        training=TrainingConfig(
-            steps=4_000,
-            batch_size=64,
-            optimizer="muon",
-            learning_rate=3e-3,
-            matrix_learning_rate=8.8e-3,
-            adam_beta_2=0.98,
-            checkpoint_every=500,
-            evaluate_every=500,
-            evaluate_steps=40,
-        ),
-    )
+    return of_size("tiny", 3_400)
 
 
 def mini() -> RunConfig:
-    """The size `mini` in two hours on two CPU cores, for fine-tuning: no dropout, packed, short examples first.
+    """The size `mini` with rotary positions and Muon in two hours on two CPU cores (docs/time_to_quality.md).
 
-    Command:  bert-tf pretrain --recipe mini --data DIR --output DIR, with data of `data --max_seq_length 64,256`
-    Hardware: two shared cores of an AMD EPYC without AVX512: 116 minutes, 18.1 M tokens, 2,300 to 3,300 per second.
-    Expected: accuracy on Wikipedia and books with 16,000 word pieces, 640 held-out examples of 64 tokens after 8,000
-        steps: 25.0 % of masked words (baseline of the most frequent piece 5.3 %; perplexity 221, still falling),
-        85.6 % of next sentences. From step 2,000 to 4,000 it plateaus at 15 %. In the last steps, of 256 tokens, the
-        rates are too low to train positions beyond 64 (16.7 % there; 19.1 % after 10.9 M more tokens with
-        `long_share` = 0.12); `mini_256` trains them.
+    Command:  bert-tf pretrain --recipe mini --data DIR --output DIR, with data of `data --max_seq_length 64` and a
+        vocabulary of 16,000 word pieces
+    Hardware: two idle cores of an AMD EPYC: 0.92 s a step, so 108 minutes by 40 steps, 4.3 thousand tokens per second.
+    Expected: accuracy on Wikipedia, 2,560 held-out examples, trained by `benchmarks.sweep` on a GPU, three seeds: 39.1,
+        38.8 and 39.1 % of masked words (perplexity 41.8, 41.3 and 41.3).
     """
-    return RunConfig(
-        model=BertConfig.from_size("mini", dropout=0.0, max_sequence_length=256),
-        training=TrainingConfig(
-            steps=8_400,
-            long_share=0.03,
-            batch_size=32,
-            padding="pack",
-            learning_rate=7e-4,
-            warmup_steps=600,
-            adam_beta_2=0.98,
-            checkpoint_every=500,
-            evaluate_every=500,
-            evaluate_steps=20,
-            log_every=50,
-        ),
-    )
-
-
-def mini_256() -> RunConfig:
-    """The size `mini` extended from 64 to 256 positions in eight minutes: repeated position embeddings, a high rate.
-
-    Command:  bert-tf pretrain --recipe mini_256 --init RUN --data DIR --output DIR --set model.max_sequence_length=256,
-        with data of `data --max_seq_length 256` and a run with 64 positions
-    Hardware: two cores of an AMD EPYC without AVX512: 8 minutes, 1.3 M tokens, 3,000 per second.
-    Expected: 27.1 % of masked words of 256 tokens (perplexity 160), against 19.1 % with positions trained last, at low
-        rates; the initial run was a second one of `mini`, cut to its first 64 positions.
-    """
-    run = mini()
-    training = replace(run.training, steps=800, batch_size=8, learning_rate=5e-4, warmup_steps=40,
-                       checkpoint_every=200, evaluate_every=200)  # fmt: skip
-    return replace(run, training=training)
+    return of_size("mini", 7_000)
 
 
 def paper() -> RunConfig:
@@ -196,13 +198,14 @@ RECIPES = {
     "default": default,
     "laptop": laptop,
     "mini": mini,
-    "mini_256": mini_256,
     "paper": paper,
     "paper_large": paper_large,
     "mosaic": mosaic,
     "large_lamb": large_lamb,
     "large_lamb_512": large_lamb_512,
 }
+# The recipe that measures and chooses; see `plan`.
+AUTO = "auto"
 
 
 # Former names of recipes.
@@ -253,8 +256,6 @@ class ExpectedData:
 
 # Data of the recipes that are made for certain data.
 EXPECTED_DATA = {
-    "mini": ExpectedData((64, 256)),
-    "mini_256": ExpectedData((256,)),
     "paper": ExpectedData((128, 512)),
     "paper_large": ExpectedData((128, 512)),
     "mosaic": ExpectedData((128,), masked_lm_prob=0.3, next_sentence=False),

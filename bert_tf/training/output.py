@@ -16,9 +16,11 @@ REPORT_NAME = "report.html"
 TENSORBOARD_NAME = "tensorboard"
 RECOVERY_NAME = "detours.json"
 STATUS_NAME = "status.json"
+# Configuration that the recipe `auto` has chosen.
+PLAN_NAME = "plan.json"
 # All names that a run's output directory may hold, those of the commands included.
 OUTPUT_NAMES = frozenset(
-    {CHECKPOINTS_NAME, RECOVERY_NAME, HISTORY_NAME, REPORT_NAME, STATUS_NAME, TENSORBOARD_NAME, "run.json"}
+    {CHECKPOINTS_NAME, RECOVERY_NAME, HISTORY_NAME, PLAN_NAME, REPORT_NAME, STATUS_NAME, TENSORBOARD_NAME, "run.json"}
     | {RUN_PRESET_NAME}
     | {"augment", "dev", "features", "result.json", "skipped.tsv", "trial.json"}
 )

@@ -21,7 +21,7 @@ VOCABULARY_SIZE = 8000
 SEQUENCE_LENGTH = 64
 # The recipe `laptop` in fewer steps.
 RECIPE = recipe("laptop")
-PRETRAINING = replace(RECIPE.training, steps=1200, checkpoint_every=400, evaluate_every=600, evaluate_steps=20)
+PRETRAINING = replace(RECIPE.training, steps=1000, checkpoint_every=500, evaluate_every=500, evaluate_steps=20)
 # Libraries that bert_tf requires, so the text does not depend on other packages. It is the same on Python 3.12 and
 # 3.13, while NumPy on 3.11 also has numpy.distutils, 64 of 8,664 documents.
 LIBRARIES = ("apache_beam", "keras", "keras_hub", "numpy", "scipy", "sklearn", "tensorboard", "tensorflow")

@@ -207,9 +207,12 @@ class TextTask(TextsTask[LabelAnswer]):
 
 @dataclass(frozen=True)
 class NumberTask(TextsTask[NumberAnswer]):
-    """Regression on texts."""
+    """Regression on texts; targets are standardized by `mean` and `deviation` in training."""
 
     objective: ClassVar[Objective] = REGRESSION
+
+    mean: float = 0.0
+    deviation: float = 1.0
 
     def import_labels(self, names: tuple[str, ...]) -> Self:
         """Raises ValueError unless the model has one output."""
@@ -224,18 +227,24 @@ class NumberTask(TextsTask[NumberAnswer]):
         if len(numbers) < 2:
             raise ValueError(f"{path}: at least two different numbers are needed. Received: {numbers.pop()}")
 
+    def fit_labels(self, examples: Sequence[TextExample]) -> Self:
+        """Returns the task with mean and standard deviation of the examples."""
+        numbers = right_numbers(examples)
+        return replace(self, mean=float(np.mean(numbers)), deviation=float(np.std(numbers)))
+
     def targets(self, examples: Sequence[TextExample]) -> tuple[np.ndarray, np.ndarray | None]:
-        """Returns the gold numbers, float32 (E,)."""
-        return np.array(right_numbers(examples), np.float32), None
+        """Returns the standardized numbers, float32 (E,)."""
+        numbers = np.array(right_numbers(examples))
+        return ((numbers - self.mean) / self.deviation).astype(np.float32), None
 
     def build(self, backbone: BertBackbone) -> keras.Model:
         """Returns a model with one output."""
         return BertTextClassifier(backbone, 1, pooling=self.pooling)
 
     def answers(self, examples: Sequence[TextExample], rows: EncodedRows, outputs: Arrays) -> list[NumberAnswer]:
-        """Returns the predicted numbers, averaged over the windows of each example."""
+        """Returns the predicted numbers on the scale of the files, averaged over the windows of each example."""
         means = mean_of_windows(outputs[SINGLE_OUTPUT][:, 0], rows, len(examples))
-        return [NumberAnswer(number) for number in means.tolist()]
+        return [NumberAnswer(self.mean + self.deviation * number) for number in means.tolist()]
 
     def averaged(self, tasks: Sequence[Self], answers: Sequence[Sequence[NumberAnswer]]) -> list[NumberAnswer]:
         """Returns the mean number over all models."""

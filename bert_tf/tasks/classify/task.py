@@ -20,7 +20,6 @@ from bert_tf.tasks.classify.base import LabelAnswer, NumberAnswer, NumberTask, T
 from bert_tf.tasks.classify.files import lines_of, read_rows
 from bert_tf.tasks.classify.rows import TextExample
 from bert_tf.tasks.input_errors import InputErrors
-from bert_tf.tasks.rows import Arrays, EncodedRows
 
 BALANCED = "balanced"
 PREDICTIONS_NAME = "predictions.jsonl"
@@ -99,15 +98,13 @@ class ClassifyTask(TextTask):
 
 @dataclass(frozen=True)
 class RegressionTask(NumberTask):
-    """Regression with files of `files.read_rows`; targets are standardized by `mean` and `deviation` in training."""
+    """Regression with files of `files.read_rows`."""
 
     name: ClassVar[str] = "regression"
     metric: ClassVar[str] = "pearson"
     predictions_name: ClassVar[str] = PREDICTIONS_NAME
 
     label_column: str = "label"
-    mean: float = 0.0
-    deviation: float = 1.0
 
     def read(self, path: Path, input_errors: InputErrors, labelled: bool = True) -> Iterator[TextExample]:
         """Reads examples; a label that is not a number is an input error."""
@@ -116,21 +113,6 @@ class RegressionTask(NumberTask):
                 input_errors.add(example.place, f"`{self.label_column}` must be a number. Received: {example.label!r}")
                 continue
             yield example
-
-    def fit_labels(self, examples: Sequence[TextExample]) -> Self:
-        """Returns the task with mean and standard deviation of the examples."""
-        numbers = right_numbers(examples)
-        return replace(self, mean=float(np.mean(numbers)), deviation=float(np.std(numbers)))
-
-    def targets(self, examples: Sequence[TextExample]) -> tuple[np.ndarray, np.ndarray | None]:
-        """Returns the standardized numbers, float32."""
-        numbers = np.array(right_numbers(examples))
-        return ((numbers - self.mean) / self.deviation).astype(np.float32), None
-
-    def answers(self, examples: Sequence[TextExample], rows: EncodedRows, outputs: Arrays) -> list[NumberAnswer]:
-        """Returns the predicted numbers on the scale of the files."""
-        answers = super().answers(examples, rows, outputs)
-        return [NumberAnswer(self.mean + self.deviation * answer.number) for answer in answers]
 
     def score(self, examples: Sequence[TextExample], answers: Sequence[NumberAnswer]) -> dict[str, float]:
         """Returns the Pearson and Spearman correlations, in [-1, 1], and the mean squared error."""

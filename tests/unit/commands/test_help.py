@@ -39,7 +39,7 @@ def test_help_of_pretrain_lists_all_settings_and_recipes(capsys: pytest.CaptureF
     assert (settings["training.warmup_steps"], settings["training.padding"]) == ("-1", "full")
     recipes = text.partition("\nrecipes:\n")[2].partition("\n\n")[0]
     assert re.findall(r"^  (\w+)", recipes, re.MULTILINE) == list(RECIPES)
-    assert "116 minutes" in recipes and "not run here" in recipes
+    assert "108 minutes" in recipes and "not run here" in recipes
 
 
 @pytest.mark.parametrize(
@@ -152,7 +152,7 @@ def test_the_shell_completes_commands_flags_choices_and_settings(tmp_path, capsy
 
     assert completions("pre") == ["pretrain", "predict"]
     assert completions("finetune", "squ") == ["squad1", "squad2"]
-    assert completions("pretrain", "--recipe", "mini") == ["mini", "mini_256"]
+    assert completions("pretrain", "--recipe", "mini") == ["mini"]
     assert completions("pretrain", "--set", "training.seed=3", "training.warm") == ["training.warmup_steps="]
     assert completions("finetune", "ner", "--set", "training.pat") == ["training.patience="]
     assert completions("vocab", "--vocabulary") == ["--vocabulary_size"]

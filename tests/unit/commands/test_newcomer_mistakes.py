@@ -43,7 +43,7 @@ BEFORE_TENSORFLOW = {
     ),
     "task": ("finetune clasify --preset preset --data task --output new", ["'clasify'", "did you mean `classify`?"]),
     "no task": ("finetune --preset preset --data task", ["TASK must come before --preset", "bert-tf finetune --help"]),
-    "recipe": ("pretrain --data data --output new --recipe laptp", ["'laptp'", "did you mean `laptop`?", "mini_256"]),
+    "recipe": ("pretrain --data data --output new --recipe laptp", ["'laptp'", "did you mean `laptop`?", "mini"]),
     "model size": ("pretrain --data data --output new --model smalll", ["'smalll'", "did you mean `small`?"]),
     "no output": ("pretrain --data data", ["required: --output", "bert-tf pretrain --help"]),
     "output with files": (

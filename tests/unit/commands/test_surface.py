@@ -25,7 +25,7 @@ SURFACE = {
     "data": f"{CORPUS} --dupe_factor --estimate --mask_share --mask_unit --masked_lm_prob --masking --max_ngram "
     "--max_predictions_per_seq --max_seq_length --max_sequence_length --near_duplicates --no_nsp --num_shards "
     "--random_next_prob --random_share --seed --short_seq_prob --validation_fraction --vocabulary",
-    "pretrain": "--data --decay_from --init --model --output --recipe --set --steps --strategy --verify",
+    "pretrain": "--data --decay_from --hours --init --model --output --plan --recipe --set --steps --strategy --verify",
     "evaluate": "--batch_size --data --preset --verify",
     "finetune": "TASK",
     "glue": "--compare --data --from_scratch --max_seq_length --max_sequence_length --output --plan --preset --rates "

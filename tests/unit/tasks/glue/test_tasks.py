@@ -345,3 +345,13 @@ def test_missing_files_for_fine_tuning_are_named(
     arguments = ["--preset", preset, "--data", tmp_path, "--output", tmp_path / "run"]
     assert main(["finetune", task, *map(str, arguments)]) == 1
     assert message in capsys.readouterr().err
+
+
+def test_the_numbers_of_stsb_are_standardized_in_training() -> None:
+    examples = [TextExample("file:1", ("a", "b"), str(score)) for score in (0.0, 1.0, 5.0)]
+    task = StsbTask().fit_labels(examples)
+    targets, _ = task.targets(examples)
+    assert [targets.mean(), targets.std()] == pytest.approx([0, 1], abs=1e-6)
+    rows = EncodedRows(np.zeros(3, np.int32), np.arange(4), np.ones(3, np.int32), 0, examples=np.arange(3))
+    answers = task.answers(examples, rows, {SINGLE_OUTPUT: targets[:, None]})
+    assert [answer.number for answer in answers] == pytest.approx([0, 1, 5], abs=1e-3)
