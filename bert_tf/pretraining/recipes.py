@@ -65,7 +65,7 @@ def laptop() -> RunConfig:
 
     Command:  bert-tf pretrain --recipe laptop --data DIR --output DIR, with data of `data --max_seq_length 64` and a
         vocabulary of 8,000 word pieces
-    Hardware: two idle cores of an AMD EPYC: 168 ms a step, so 9.6 minutes, 24 thousand tokens per second.
+    Hardware: two idle cores of an AMD EPYC: 168 ms a step, so 9.6 minutes, 13.5 M tokens, 24 thousand a second.
     Expected: accuracy on Wikipedia, 7,027 held-out examples, two seeds: 35.7 and 36.1 % of masked words (perplexity
         47.3 and 46.1), 80.0 and 77.5 % of next sentences.
     """
@@ -77,7 +77,8 @@ def mini() -> RunConfig:
 
     Command:  bert-tf pretrain --recipe mini --data DIR --output DIR, with data of `data --max_seq_length 64` and a
         vocabulary of 16,000 word pieces
-    Hardware: two idle cores of an AMD EPYC: 0.92 s a step, so 108 minutes by 40 steps, 4.3 thousand tokens per second.
+    Hardware: two idle cores of an AMD EPYC: 0.92 s a step, so 108 minutes by 40 steps, 27.7 M tokens, 4.3 thousand
+        a second.
     Expected: accuracy on Wikipedia, 2,560 held-out examples, trained by `benchmarks.sweep` on a GPU, three seeds: 39.1,
         38.8 and 39.1 % of masked words (perplexity 41.8, 41.3 and 41.3).
     """
