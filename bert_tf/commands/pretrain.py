@@ -233,6 +233,9 @@ def configuration(args: argparse.Namespace, config: RunConfig | None = None) -> 
     else:
         model = replace(config.model, vocabulary_size=size)
     config = _decaying(with_overrides(RunConfig(model=model, training=_training(args, config)), args.overrides), args)
+    if config.training.objective == "causal_lm" and not any("masked_lm_prob" in item for item in args.overrides):
+        # The share of a recipe is that of masks, which such a model does not have.
+        config = replace(config, training=replace(config.training, masked_lm_prob=-1.0))
     check_objective(config, any(manifest.config.next_sentence for manifest in manifests))
     return config
 

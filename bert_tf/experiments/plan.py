@@ -166,7 +166,8 @@ def pretraining_run(start: Pretraining, plan: Plan, settings: Mapping[str, Any])
     config, corpus = plan.configs[start.name], directories.corpus.config
     tokens = config.training.steps * config.training.largest_batch * corpus.max_seq_length
     is_causal = "causal_lm" in start.settings.values()
-    flops = pretraining_flops(config.model, tokens, 1.0 if is_causal else corpus.masked_lm_prob)
+    masked = max(config.training.masked_lm_shares or (corpus.masked_lm_prob,))
+    flops = pretraining_flops(config.model, tokens, 1.0 if is_causal else masked)
     name = f"{PRETRAINING_NAME}/{start.name}"
     steps = scale.steps
     command = ["pretrain", "--data", str(directories.data), "--recipe", scale.recipe, "--model", start.size]

@@ -13,7 +13,7 @@ import pytest
 
 from bert_tf.cli import build_parser
 from bert_tf.commands.pretrain import configuration, data_difference
-from bert_tf.config import DataConfig, RunConfig, from_dict, to_dict
+from bert_tf.config import ConfigError, DataConfig, RunConfig, from_dict, to_dict
 from bert_tf.pretraining.recipes import EXPECTED_DATA, RECIPES, ExpectedData, recipe
 from bert_tf.text.vocabulary import load_vocabulary, save_vocabulary
 from bert_tf.training.logging.flops import step_flops
@@ -100,3 +100,11 @@ def test_expected_data_describes_existing_data() -> None:
     modern = replace(short, masked_lm_prob=0.3, max_predictions_per_seq=39, next_sentence=False)
     assert ExpectedData.of([modern]) == EXPECTED_DATA["mosaic"]
     assert ExpectedData.of([replace(modern, next_sentence=True)]) != EXPECTED_DATA["mosaic"]
+
+
+def test_a_left_to_right_model_takes_no_share_of_masks_from_a_recipe(folder: Path) -> None:
+    flags = ["pretrain", "--recipe", "laptop", "--data", str(folder / "data"), "--output", "run", "--set"]
+    causal = ["model.attention=left_to_right", "training.objective=causal_lm", "training.nsp_weight=0"]
+    assert configuration(build_parser().parse_args([*flags, *causal])).training.masked_lm_shares is None
+    with pytest.raises(ConfigError, match="`training.masked_lm_prob` has no effect"):
+        configuration(build_parser().parse_args([*flags, *causal, "training.masked_lm_prob=0.2"]))
