@@ -40,11 +40,14 @@ FLOOR, OF_SIZE, SIZE_POWER, OF_WORDS, WORDS_POWER = 1.25, 0.377, 0.30, 4.699, 0.
 SPREAD = 0.1
 # Most words, in millions, of the runs of the fit.
 MEASURED_WORDS = 27.0
+# Passes over the data that are worth as much as new data (arXiv 2305.16264).
+FEW_PASSES = 4
 # Passes over the data after which more passes gain little: a pass that repeats is worth exp(-1) of a first one after so
 # many (arXiv 2305.16264 has this form, and finds little gain beyond about 16 passes).
 _PASSES = 16
-# Steps of a timing, their most seconds, and batches that count the pieces of words.
-_TIMED_STEPS, _TIMED_SECONDS, _COUNTED = 12, 20.0, 40
+# Most and fewest steps of a timing, their most seconds, also as a share of the hours, and batches that count the pieces
+# of words.
+_TIMED_STEPS, _LEAST_TIMED, _TIMED_SECONDS, _TIMED_SHARE, _COUNTED = 12, 3, 20.0, 0.02, 40
 # Fewest steps of a run.
 _LEAST = 8
 
@@ -93,13 +96,15 @@ class Plan:
         for candidate in self.candidates:
             steps, seconds = plural(candidate.run.training.steps, "step"), candidate.seconds
             low, high = candidate.perplexity / (1 + SPREAD), candidate.perplexity * (1 + SPREAD)
-            beyond = ", more words than the fit has" if candidate.words > MEASURED_WORDS else ""
+            is_beyond = candidate.words > MEASURED_WORDS or candidate.passes > FEW_PASSES
+            beyond = ", beyond the runs of the fit" if is_beyond else ""
             yield (
                 f"{'->' if candidate is self.best else '  '} {candidate.size}: {steps} of "
                 f"{f'{seconds:.1f} s' if seconds >= 1 else f'{1e3 * seconds:.0f} ms'}, {candidate.passes:.2g} passes, "
                 f"perplexity {candidate.perplexity:.0f} ({low:.0f} to {high:.0f}{beyond})"
             )
-        yield f"choose another size with `--model`, such as `--model {self.candidates[-1].size}`"
+        if len(self.candidates) > 1:
+            yield f"choose another size with `--model`, such as `--model {self.candidates[1].size}`"
 
 
 def expected_perplexity(layer_parameters: float, words: float, pieces_per_word: float) -> float:
@@ -162,15 +167,21 @@ def make_plan(
             f"{folder}: the recipe `auto` needs data with dynamic masks. Received: static. Run `bert-tf data --masking "
             "dynamic`."
         )
-    pieces = _pieces_per_word(folder, manifest, vocabulary)
-    first = _timed(folder, manifest, sizes[0], strategy)
-    planned = _planned(manifest, hours, strategy, pieces, dict.fromkeys(sizes, first))
-    if planned and (chosen := planned[0].size) != sizes[0]:
-        # Larger products are faster, so the rate of the smallest size is too low for others.
-        own = _timed(folder, manifest, chosen, strategy, planned[0].seconds)
-        planned = _planned(
-            manifest, hours, strategy, pieces, {size: own if size != sizes[0] else first for size in sizes}
-        )
+    pieces, length = _pieces_per_word(folder, manifest, vocabulary), manifest.config.max_seq_length
+    rates: dict[str, float] = {}
+    # Larger sizes have larger products, which are faster. A size that takes long has the rate of the one before.
+    limit = min(_TIMED_SECONDS, _TIMED_SHARE * 3600 * hours)
+    for size in sizes:
+        rate = next(reversed(rates.values()), 0.0)
+        expected = _flops(manifest, of_size(size, 1, manifest.vocabulary_size, length)) / rate if rate else 0.0
+        if _LEAST * expected > 3600 * hours:
+            break
+        if _LEAST_TIMED * expected <= limit:
+            print(f"plan: timing steps of {size}", file=sys.stderr, flush=True)
+            steps = int(np.clip(limit / expected, _LEAST_TIMED, _TIMED_STEPS)) if expected else _TIMED_STEPS
+            rate = _timed(folder, manifest, size, strategy, steps)
+        rates[size] = rate
+    planned = _planned(manifest, hours, strategy, pieces, rates)
     if not planned:
         raise ConfigError(
             f"`--hours` must leave time for {_LEAST} steps of `{sizes[0]}` at least. Received: {hours}. Choose "
@@ -208,9 +219,8 @@ def _flops(manifest: Manifest, run: RunConfig) -> float:
     return step_flops(run.model, run.training.largest_batch, config.max_seq_length, predictions)
 
 
-def _timed(folder: Path, manifest: Manifest, size: str, strategy: str, expected: float = 0.0) -> float:
-    """Returns the operations per second in some steps of a size, which take about `expected` seconds each."""
-    steps = _TIMED_STEPS if not expected else int(np.clip(_TIMED_SECONDS / expected, 3, _TIMED_STEPS))
+def _timed(folder: Path, manifest: Manifest, size: str, strategy: str, steps: int) -> float:
+    """Returns the operations per second in some steps of a size."""
     run = of_size(size, steps, manifest.vocabulary_size, manifest.config.max_seq_length)
     training = replace(run.training, log_every=steps, checkpoint_every=steps, evaluate_every=0, strategy=strategy)
     run = replace(run, training=training)
@@ -253,6 +263,7 @@ def planned_run(output: Path, data: str | Path, hours: float, sizes: Sequence[st
     """
     path = output / PLAN_NAME
     if path.exists():
+        print(f"plan: that of {path}; --hours has no effect on a run that began", file=sys.stderr, flush=True)
         return load_json(RunConfig, path)
     plan = make_plan(data, hours, sizes, strategy)
     print("\n".join(plan.lines()), file=sys.stderr, flush=True)
