@@ -263,7 +263,9 @@ def planned_run(output: Path, data: str | Path, hours: float, sizes: Sequence[st
     """
     path = output / PLAN_NAME
     if path.exists():
-        print(f"plan: that of {path}; --hours has no effect on a run that began", file=sys.stderr, flush=True)
+        print(
+            f"plan: that of {path}; --hours and --model have no effect on a run that began", file=sys.stderr, flush=True
+        )
         return load_json(RunConfig, path)
     plan = make_plan(data, hours, sizes, strategy)
     print("\n".join(plan.lines()), file=sys.stderr, flush=True)

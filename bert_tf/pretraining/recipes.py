@@ -257,6 +257,7 @@ class ExpectedData:
 
 # Data of the recipes that are made for certain data.
 EXPECTED_DATA = {
+    "mini": ExpectedData((64,)),
     "paper": ExpectedData((128, 512)),
     "paper_large": ExpectedData((128, 512)),
     "mosaic": ExpectedData((128,), masked_lm_prob=0.3, next_sentence=False),
