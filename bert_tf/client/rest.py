@@ -14,6 +14,9 @@ from urllib.parse import quote
 from bert_tf.client.base import ClientOptions, PredictError, retry
 
 _METHOD = ":predict"
+# The largest answer of `bert-tf serve` has 2^22 values of at most 20 characters.
+_MAX_ANSWER_BYTES, _MAX_ERROR_BYTES = 2**28, 2**20
+_SHOWN = 200
 
 
 class RestClient:
@@ -26,7 +29,8 @@ class RestClient:
         if options.token is not None:
             self._headers["Authorization"] = f"Bearer {options.token}"
         is_secure = url.startswith("https://")
-        self._context = ssl.create_default_context(cafile=options.certificate) if is_secure else None
+        context = ssl.create_default_context(cafile=options.certificate) if is_secure else None
+        self._opener = urllib.request.build_opener(urllib.request.HTTPSHandler(context=context), _NoRedirects)
 
     def predict(self, instances: Sequence[Any], signature_name: str | None = None) -> list[Any]:
         """Requests predictions; see `ModelClient.predict`."""
@@ -66,21 +70,35 @@ class RestClient:
     def _once(self, suffix: str, body: bytes | None, key: str) -> Any:
         request = urllib.request.Request(self._url + suffix, body, self._headers)
         try:
-            with urllib.request.urlopen(request, timeout=self._options.timeout, context=self._context) as response:
-                status, content = response.status, response.read()
+            with self._opener.open(request, timeout=self._options.timeout) as response:
+                status, content = response.status, response.read(_MAX_ANSWER_BYTES + 1)
         except urllib.error.HTTPError as error:
-            raise PredictError(_error_message(error.read()), error.code) from error
+            raise PredictError(_error_message(error), error.code) from error
         except (urllib.error.URLError, http.client.HTTPException, OSError) as error:
             reason = getattr(error, "reason", error)
             raise ConnectionError(f"cannot connect to a model server at {self._url}: {reason}") from error
+        if len(content) > _MAX_ANSWER_BYTES:
+            rule = f"an answer must have at most {_MAX_ANSWER_BYTES} bytes; send fewer rows at once"
+            raise PredictError(rule, status)
         try:
             return json.loads(content)[key]
         except (ValueError, KeyError, TypeError) as error:
-            raise PredictError(f"not a response of a model server: {content[:200]!r}", status) from error
+            raise PredictError(f"not a response of a model server: {content[:_SHOWN]!r}", status) from error
 
 
-def _error_message(content: bytes) -> str:
+def _error_message(error: urllib.error.HTTPError) -> str:
+    if location := error.headers.get("location"):
+        return (
+            f"the server redirects to {location[:_SHOWN]!r}; a client does not follow, because it would send its token "
+            "there. Connect to that address instead if you trust it"
+        )
+    content = error.read(_MAX_ERROR_BYTES)
     try:
         return str(json.loads(content)["error"])
     except (ValueError, KeyError, TypeError):
-        return content[:200].decode("utf-8", "replace")
+        return content[:_SHOWN].decode("utf-8", "replace")
+
+
+class _NoRedirects(urllib.request.HTTPRedirectHandler):
+    def redirect_request(self, *_: Any) -> None:
+        """Makes an error of each redirection."""

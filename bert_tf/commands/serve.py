@@ -184,7 +184,7 @@ def _models(args: argparse.Namespace) -> list[Any]:
 
 def _options(args: argparse.Namespace) -> Any:
     from bert_tf.serving.access import AccessOptions, read_token
-    from bert_tf.serving.grpc.services import GrpcOptions
+    from bert_tf.serving.grpc.server import GrpcOptions
     from bert_tf.serving.http.app import RestOptions
     from bert_tf.serving.http.connection import ConnectionLimits
     from bert_tf.serving.http.request_body import BodyLimits

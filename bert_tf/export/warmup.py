@@ -11,8 +11,10 @@ from pathlib import Path
 
 import numpy as np
 import tensorflow as tf
+from google.protobuf.message import DecodeError
 from tensorflow_serving.apis.prediction_log_pb2 import PredictionLog
 
+from bert_tf.data.tfrecord.shards import read_shard
 from bert_tf.export.metadata import CLASSIFY, CLASSIFY_INPUTS, METHODS, WARMUP
 
 # TF Serving refuses a version that has more (tensorflow_serving/servables/tensorflow/saved_model_warmup_util.h).
@@ -36,10 +38,19 @@ def write_warmup(path: Path, model: str, requests: Iterable[tuple[str, dict[str,
 
 
 def read_warmup(folder: Path) -> Iterator[PredictionLog]:
-    """Yields a version's warm-up requests, if it has any. Raises DataLossError or DecodeError for a damaged file."""
-    if (folder / WARMUP).exists():
-        for record in tf.data.TFRecordDataset(str(folder / WARMUP)).as_numpy_iterator():
-            yield PredictionLog.FromString(record)
+    """Yields a version's warm-up requests, if it has any. Raises ValueError for a damaged file or too many of them."""
+    path = folder / WARMUP
+    if not path.exists():
+        return
+    # TensorFlow's reader would end the process at a damaged length.
+    for number, record in enumerate(read_shard(path), start=1):
+        if number > MAX_REQUESTS:
+            raise ValueError(f"{path}: there must be at most {MAX_REQUESTS} warm-up requests")
+        try:
+            log = PredictionLog.FromString(record)
+        except DecodeError as error:
+            raise ValueError(f"{path}: request {number} is not a PredictionLog") from error
+        yield log
 
 
 def request_of(log: PredictionLog) -> tuple[str, dict[str, np.ndarray]]:

@@ -8,6 +8,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 
 import grpc
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -59,16 +60,23 @@ class AccessLogMiddleware:
             _log(client, f"{scope['method']} {target}", str(status or "-"), began)
 
 
+@dataclass
+class Outcome:
+    """Result of a gRPC call."""
+
+    code: grpc.StatusCode = grpc.StatusCode.OK
+
+
 @contextlib.contextmanager
-def logged_call(method: str, context: grpc.ServicerContext) -> Iterator[None]:
-    """Logs client, method, code and milliseconds of a gRPC call, which the block handles."""
+def logged_call(method: str, client: str) -> Iterator[Outcome]:
+    """Logs client, method, code and milliseconds of a gRPC call, which the block handles; it may set the code."""
     began = time.perf_counter()
+    outcome = Outcome()
     try:
-        yield
+        yield outcome
     finally:
         if access_logger.isEnabledFor(logging.INFO):
-            code = context.code()
-            _log(context.peer(), f"gRPC {method}", code.name if code is not None else "OK", began)
+            _log(client, f"gRPC {method}", outcome.code.name, began)
 
 
 def _log(client: str, request: str, status: str, began: float) -> None:

@@ -24,7 +24,7 @@ from bert_tf.config.errors import check_fields
 from bert_tf.entry.listening import bound_socket
 from bert_tf.export.warmup import read_warmup, request_of
 from bert_tf.serving.access import TlsFiles, is_loopback
-from bert_tf.serving.grpc.services import GrpcOptions, create_grpc_server
+from bert_tf.serving.grpc.server import GrpcOptions, GrpcServer
 from bert_tf.serving.http.app import RestOptions, create_app
 from bert_tf.serving.http.connection import BoundedConnection, ConnectionLimits, reserve_descriptors
 from bert_tf.serving.http.server import DrainingConfig, DrainingServer, DrainingWorkers
@@ -227,13 +227,10 @@ def application(
 
 @contextlib.contextmanager
 def _grpc_listening(service: Service, options: ServerOptions, port: int) -> Iterator[None]:
-    server = create_grpc_server(service, options.grpc)
+    server = GrpcServer(service, options.grpc)
     address = f"{_in_url(options.host)}:{port}"
     try:
-        if options.tls is None:
-            server.add_insecure_port(address)
-        else:
-            server.add_secure_port(address, options.tls.grpc_credentials())
+        server.add_port(address, options.tls and options.tls.grpc_credentials())
     except RuntimeError as error:
         raise OSError(f"cannot listen on {address}: {error}") from error
     server.start()
@@ -241,7 +238,7 @@ def _grpc_listening(service: Service, options: ServerOptions, port: int) -> Iter
         yield
     finally:
         service.drain()
-        server.stop(_GRACE_SECONDS).wait()
+        server.stop(_GRACE_SECONDS)
 
 
 def _config(app: Callable[..., Starlette] | Starlette, options: ServerOptions) -> DrainingConfig:

@@ -112,7 +112,8 @@ class Service:
             if name not in version.signatures:
                 raise ServingError(f"No signature was found with the name: {name}")
             check_signature(version.signature_defs[name], method)
-            outputs = self._run(version, target, verb.capitalize(), name, serialized_examples(examples))
+            inputs = serialized_examples(examples, self._max_text_bytes)
+            outputs = self._run(version, target, verb.capitalize(), name, inputs)
             return version.version, method.result(outputs)
 
     def infer(
@@ -124,7 +125,7 @@ class Service:
         """
         with self._lease(target) as version:
             methods = checked_tasks(tasks, version.signature_defs)
-            inputs = serialized_examples(examples)
+            inputs = serialized_examples(examples, self._max_text_bytes)
             return version.version, [
                 (name, method.result(self._run(version, target, "MultiInference", name, inputs)))
                 for name, method in methods.items()

@@ -51,7 +51,7 @@ def pack(
             f"`max_sequence_length` must be at least {num_special + len(segments)} for {len(segments)} "
             f"segment(s). Received: {max_sequence_length}"
         )
-    trimmed = tf_text.RoundRobinTrimmer(max_sequence_length - num_special).trim(list(segments))
+    trimmed = trim(segments, max_sequence_length - num_special)
     token_ids, segment_ids = tf_text.combine_segments(trimmed, vocabulary.cls_id, vocabulary.sep_id)
     shape = [None, max_sequence_length if fixed_length else None]
     return {
@@ -59,3 +59,33 @@ def pack(
         "segment_ids": tf.cast(segment_ids.to_tensor(shape=shape), tf.int32),
         "padding_mask": tf.ones_like(token_ids).to_tensor(shape=shape),
     }
+
+
+def trim(segments: Sequence[tf.RaggedTensor], most: int) -> list[tf.RaggedTensor]:
+    """Cuts one or two segments at their ends, so that each row has at most `most` tokens; usable inside a graph.
+
+    It gives what tensorflow-text's `RoundRobinTrimmer` gives, in operations of TensorFlow: its operation
+    `TFText>RoundRobinTrim` is missing in TF Serving before 2.20.
+
+    Args:
+        segments: one or two segments, each ragged (B, None).
+        most: maximum tokens of a row in all segments.
+
+    Returns:
+        The segments, each ragged (B, None), without the tokens that are too many.
+    """
+    lengths = [segment.row_lengths() for segment in segments]
+    # Each segment keeps its share, and what the other one leaves.
+    shares = [most] if len(segments) == 1 else [most - most // 2, most // 2]
+    rests = [most - sum(lengths[:number] + lengths[number + 1 :]) for number in range(len(segments))]
+    return [
+        _first(segment, tf.minimum(length, tf.maximum(tf.cast(share, length.dtype), rest)))
+        for segment, length, share, rest in zip(segments, lengths, shares, rests, strict=True)
+    ]
+
+
+def _first(rows: tf.RaggedTensor, counts: tf.Tensor) -> tf.RaggedTensor:
+    """Returns the first `counts` (B,) values of each row."""
+    places = tf.ragged.range(rows.row_lengths()).flat_values
+    kept = places < tf.repeat(counts, rows.row_lengths())
+    return tf.RaggedTensor.from_row_lengths(tf.boolean_mask(rows.flat_values, kept), counts, validate=False)

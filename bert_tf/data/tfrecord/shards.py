@@ -26,6 +26,8 @@ _CHUNK = 2048
 _MASK_DELTA = 0xA282EAD8
 _HEADER = struct.Struct("<QI")
 _FOOTER = struct.Struct("<I")
+# Maximum bytes of a record. A damaged length would reserve up to 2^64 bytes; TensorFlow's reader ends the process.
+_MAX_RECORD = 2**28
 
 
 @dataclass(frozen=True)
@@ -131,6 +133,8 @@ def _read_record(file: BinaryIO, header: bytes, where: str) -> bytes:
     length, crc = _HEADER.unpack(header)
     if crc != _masked_crc(header[:8]):
         raise ValueError(f"{where}: the checksum of its length does not match. Received: {crc:#010x}")
+    if length > _MAX_RECORD:
+        raise ValueError(f"{where}: a record must have at most {_MAX_RECORD} bytes. Received: {length}")
     body = file.read(length + _FOOTER.size)
     if len(body) < length + _FOOTER.size:
         raise ValueError(f"{where}: the file ends within the record. Received: {len(body)} of {length + 4} bytes")

@@ -14,7 +14,6 @@ from typing import Any, NamedTuple
 
 import tensorflow as tf
 import tensorflow_text  # noqa: F401 (registers the tokenizer's operations)
-from google.protobuf.message import DecodeError
 
 from bert_tf.export.metadata import WARMUP
 from bert_tf.export.runtime import without_gradient_warnings
@@ -74,7 +73,7 @@ def _run_warmup(signatures: Any, folder: Path) -> tuple[int, list[str]]:
             except (KeyError, ValueError, TypeError, tf.errors.OpError) as error:
                 reason = " ".join(str(error).split())
                 failures.append(f"warm-up request {number}, signature `{name}`: {type(error).__name__}: {reason}")
-    except (ValueError, DecodeError, tf.errors.OpError) as error:
+    except ValueError as error:
         failures.append(f"{WARMUP}: unreadable after {number} requests: {error}")
     return number, failures
 

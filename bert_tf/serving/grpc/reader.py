@@ -1,124 +1,154 @@
-"""Reads gRPC messages with a size limit and a deadline."""
+"""Reads gRPC messages with limits on size, number and time, and answers them in threads."""
 
 from __future__ import annotations
 
+import asyncio
+import functools
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable
+from concurrent.futures import CancelledError, Executor
+from dataclasses import dataclass, field
 from typing import Any
 
 import grpc
 from google.protobuf.message import DecodeError
 
 from bert_tf.serving.access import check_token
-from bert_tf.serving.errors import ServingError
+from bert_tf.serving.errors import ServingError, break_reference_cycles
 from bert_tf.serving.logs import logged_call
-from bert_tf.serving.requests.admission import Admission, Admitted
+from bert_tf.serving.requests.admission import Admission
+from bert_tf.serving.requests.cancellation import Cancellation
 
-# Delay of a cancellation after the deadline, as a fraction of the time-out.
-_LATE = 0.1
-# Probes have no token.
-_WITHOUT_TOKEN = "/grpc.health.v1.Health/"
+# Probes have no token, and are answered at once.
+_PROBES = "/grpc.health.v1.Health/"
 
 
-class RequestReader(grpc.ServerInterceptor):
-    """Reads the single message of a call within its handler, and cancels the call if it takes longer than `seconds`.
+@dataclass(frozen=True)
+class Call:
+    """A call whose message has arrived, for the method that answers it."""
 
-    By default, grpcio (1.85) waits for the message in a thread without a time-out, so that as many slow calls as there
-    are threads block all others. It also never frees a call whose message it could not read. `token` is required in the
-    call's metadata as `authorization: Bearer TOKEN`; None for no authentication.
+    timeout: float | None  # seconds until the deadline of the client; None without a deadline
+    cancellation: Cancellation = field(default_factory=Cancellation)  # if the client ends the call
+
+
+@dataclass(frozen=True)
+class ReaderLimits:
+    """Limits of the calls that wait for their message, and of those that are answered."""
+
+    seconds: float  # for the arrival of a message; later calls end with DEADLINE_EXCEEDED
+    waiting: int  # if more calls wait for their message, the oldest one ends
+    answered: int  # at once; more are rejected with RESOURCE_EXHAUSTED
+
+
+class RequestReader(grpc.aio.ServerInterceptor):
+    """Reads the single message of a call, and answers it in a thread.
+
+    A call that waits for its message holds no thread, so that slow clients do not block others. A method takes the
+    message and its `Call`, and raises ServingError. `token` is required in the metadata as `authorization: Bearer
+    TOKEN`, except for probes of the health service; None for no authentication.
     """
 
-    def __init__(self, admission: Admission, seconds: float, token: str | None = None) -> None:
+    def __init__(self, admission: Admission, limits: ReaderLimits, threads: Executor, token: str | None = None) -> None:
         self._admission = admission
-        self._deadlines = DeadlineWatcher(seconds)
+        self._limits = limits
+        self._threads = threads
         self._token = token
+        self._waiting: dict[asyncio.Timeout, None] = {}
+        self._answered = 0
 
-    def intercept_service(self, continuation: Any, handler_call_details: grpc.HandlerCallDetails) -> Any:
+    async def intercept_service(self, continuation: Any, handler_call_details: grpc.HandlerCallDetails) -> Any:
         """Returns the handler of a call; None for an unknown method."""
-        handler = continuation(handler_call_details)
+        handler = await continuation(handler_call_details)
         if handler is None or handler.unary_unary is None:
             return handler
-        read, method = handler.request_deserializer, handler.unary_unary
-        public = handler_call_details.method.startswith(_WITHOUT_TOKEN)
+        name = handler_call_details.method
+        is_probe = name.startswith(_PROBES)
+        run = functools.partial(_run, handler.request_deserializer, handler.unary_unary)
 
-        def answer(messages: Iterator[bytes], context: grpc.ServicerContext) -> Any:
-            with logged_call(handler_call_details.method, context), self._admission.request() as admitted:
+        async def answer(messages: AsyncIterator[bytes], context: Any) -> Any:
+            with logged_call(name, context.peer()) as outcome:
                 try:
-                    if not public:
+                    if not is_probe:
                         check_token(_authorization(context), self._token)
-                    request = self._read(messages, context, admitted, read)
+                    return await self._answer(messages, context, run, is_probe)
                 except ServingError as error:
-                    context.abort(error.code, str(error))
-                except DecodeError:
-                    # The message of grpcio.
-                    context.abort(grpc.StatusCode.INTERNAL, "Exception deserializing request!")
-                return method(request, context)
+                    outcome.code, message = error.code, str(error)
+                    break_reference_cycles(error)
+                except asyncio.CancelledError:
+                    outcome.code = grpc.StatusCode.CANCELLED
+                    raise
+                # Raises an error.
+                return await context.abort(outcome.code, message)
 
         return grpc.stream_unary_rpc_method_handler(answer, response_serializer=handler.response_serializer)
 
-    def _read(
-        self, messages: Iterator[bytes], context: grpc.ServicerContext, admitted: Admitted, read: Callable[[bytes], Any]
+    async def _answer(
+        self, messages: AsyncIterator[bytes], context: Any, run: Callable[[list[bytes], Call], Any], is_probe: bool
     ) -> Any:
-        # A separate function, so that the bytes are freed before the request is answered.
-        message = self._wait_for_message(messages, context)
-        admitted.add(len(message))
-        admitted.complete()
-        return read(message)
+        with self._admission.request() as admitted:
+            # A list, so that the bytes are freed before the request is answered.
+            message = [await self._message(messages)]
+            admitted.add(len(message[0]))
+            admitted.complete()
+            call = Call(_timeout(context))
+            if is_probe:
+                return run(message, call)
+            if self._answered >= self._limits.answered:
+                rule = f"at most {self._limits.answered} requests are answered at once; try again later"
+                raise ServingError(rule, grpc.StatusCode.RESOURCE_EXHAUSTED)
+            self._answered += 1
+            running = asyncio.get_running_loop().run_in_executor(self._threads, run, message, call)
+            try:
+                return await asyncio.shield(running)
+            except asyncio.CancelledError:
+                call.cancellation.cancel()
+                # The bytes of the request stay counted until the thread has finished.
+                await asyncio.wait({running})
+                running.exception()
+                raise
+            finally:
+                self._answered -= 1
 
-    def _wait_for_message(self, messages: Iterator[bytes], context: grpc.ServicerContext) -> bytes:
-        self._deadlines.begin(context)
+    async def _message(self, messages: AsyncIterator[bytes]) -> bytes:
+        loop = asyncio.get_running_loop()
         try:
-            return next(messages)
-        except grpc.RpcError as error:
-            # grpcio stores the error with the call: a reference cycle.
-            error.__traceback__ = None
-            raise ServingError("the call has ended", grpc.StatusCode.CANCELLED) from None
-        except StopIteration as error:
-            raise ServingError("a request must have a message", grpc.StatusCode.UNIMPLEMENTED) from error
-        finally:
-            self._deadlines.end(context)
+            async with asyncio.timeout(self._limits.seconds) as deadline:
+                self._waiting[deadline] = None
+                if len(self._waiting) > self._limits.waiting:
+                    next(iter(self._waiting)).reschedule(loop.time())
+                try:
+                    return await anext(aiter(messages))
+                finally:
+                    del self._waiting[deadline]
+        except TimeoutError:
+            rule = f"the message of a call must arrive within {self._limits.seconds:g} seconds, or sooner under load"
+            raise ServingError(rule, grpc.StatusCode.DEADLINE_EXCEEDED) from None
+        except StopAsyncIteration:
+            raise ServingError("a request must have a message", grpc.StatusCode.UNIMPLEMENTED) from None
 
 
-def _authorization(context: grpc.ServicerContext) -> str:
+def _run(read: Callable[[bytes], Any], method: Callable[[Any, Call], Any], message: list[bytes], call: Call) -> Any:
+    """Parses a message, which is taken out of its list, and returns the response of a method."""
+    try:
+        request = read(message.pop())
+    except DecodeError as error:
+        # The message of grpcio.
+        raise ServingError("Exception deserializing request!", grpc.StatusCode.INTERNAL) from error
+    try:
+        call.cancellation.check()
+        return method(request, call)
+    except CancelledError:
+        # An error of the thread, so that the loop does not take it for a cancellation of its own.
+        raise ServingError("the call has ended", grpc.StatusCode.CANCELLED) from None
+
+
+def _timeout(context: Any) -> float | None:
+    """Returns the seconds until the client's deadline; None without a deadline."""
+    remaining = context.time_remaining()
+    # Without a deadline, grpc may return more than the maximum time-out of a lock.
+    return remaining if remaining is not None and remaining < threading.TIMEOUT_MAX else None
+
+
+def _authorization(context: Any) -> str:
     values = [value for key, value in context.invocation_metadata() or () if key == "authorization"]
     return values[0] if len(values) == 1 and isinstance(values[0], str) else ""
-
-
-class DeadlineWatcher:
-    """Cancels calls whose message does not arrive in `seconds`. The thread exits when no calls are pending."""
-
-    def __init__(self, seconds: float) -> None:
-        self._seconds = seconds
-        # Call -> deadline.
-        self._ends: dict[Any, float] = {}
-        self._lock = threading.Lock()
-        self._watched = False
-
-    def begin(self, call: Any) -> None:
-        """Starts the deadline of a call."""
-        with self._lock:
-            self._ends[call] = time.monotonic() + self._seconds
-            if self._watched:
-                return
-            self._watched = True
-        threading.Thread(target=self._watch, name="deadlines", daemon=True).start()
-
-    def end(self, call: Any) -> None:
-        """Stops the deadline of a call."""
-        with self._lock:
-            self._ends.pop(call, None)
-
-    def _watch(self) -> None:
-        while True:
-            with self._lock:
-                now = time.monotonic()
-                late = [call for call, end in self._ends.items() if end <= now]
-                for call in late:
-                    del self._ends[call]
-                self._watched = goes_on = bool(self._ends)
-            for call in late:
-                call.cancel()
-            if not goes_on:
-                return
-            time.sleep(self._seconds * _LATE)

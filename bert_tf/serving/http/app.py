@@ -8,7 +8,6 @@ import functools
 import json
 import re
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -32,6 +31,7 @@ from bert_tf.serving.http.responses import error_response, json_response
 from bert_tf.serving.logs import AccessLogMiddleware
 from bert_tf.serving.requests.admission import SMALL_BYTES, Admitted
 from bert_tf.serving.requests.cancellation import Cancellation
+from bert_tf.serving.requests.threads import RequestThreads
 from bert_tf.serving.service import REST, Service, Target
 
 _METHODS = ["GET", "POST", "PUT", "DELETE", "PATCH", "OPTIONS"]
@@ -92,7 +92,7 @@ class _Surface:
     def __init__(self, service: Service, options: RestOptions) -> None:
         self._service = service
         self._options = options
-        self._threads = ThreadPoolExecutor(options.threads, "rest")
+        self._threads = RequestThreads(options.threads, "rest")
         self._large = asyncio.Semaphore(max(1, int(options.threads * _LARGE_SHARE)))
 
     async def models(self, request: Request) -> Response:
@@ -141,7 +141,7 @@ class _Surface:
         self, match: re.Match[str], body: bytes, encoding: str, admitted: Admitted, cancellation: Cancellation
     ) -> bytes:
         cancellation.check()
-        body = decompressed(body, encoding, admitted, self._options.body)
+        body = decompressed(body, encoding, admitted, self._options.body, cancellation)
         verb, timeout = match["verb"].lower(), self._options.answer_seconds
         with self._service.request(match["name"], verb, REST):
             if verb == "predict":

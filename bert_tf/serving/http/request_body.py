@@ -11,6 +11,7 @@ from starlette.requests import Request
 
 from bert_tf.serving.errors import ServingError
 from bert_tf.serving.requests.admission import Admitted
+from bert_tf.serving.requests.cancellation import Cancellation
 
 # Minimum bytes of a body in each period of `pause_seconds`, except the last: 1.6 KiB a second at the default of 5
 # seconds. This is about seven times the minimum of Kestrel and IIS (240 bytes a second), because bodies may have
@@ -18,6 +19,9 @@ from bert_tf.serving.requests.admission import Admitted
 MIN_PROGRESS_BYTES = 8 * 2**10
 _GZIP_BITS = 16 + zlib.MAX_WBITS
 _GZIP = ("gzip", "x-gzip")
+_GZIP_BLOCK = 64 * 2**10
+# Members of a gzip body; block-wise compressors write one for each 64 KiB.
+_MAX_MEMBERS = 1024
 
 
 @dataclass(frozen=True)
@@ -58,28 +62,41 @@ async def read_body(request: Request, admitted: Admitted, limits: BodyLimits) ->
     return b"".join(parts)
 
 
-def decompressed(body: bytes, encoding: str, admitted: Admitted, limits: BodyLimits) -> bytes:
-    """Decompresses a body. Raises ServingError for another encoding than gzip, or a damaged or too large body."""
+def decompressed(
+    body: bytes, encoding: str, admitted: Admitted, limits: BodyLimits, cancellation: Cancellation
+) -> bytes:
+    """Decompresses a body.
+
+    Raises ServingError for another encoding than gzip, or a body that is damaged, too large or of too many members, and
+    CancelledError for a cancelled request.
+    """
     encoding = encoding.strip().lower()
     if encoding in ("", "identity"):
         return body
     if encoding not in _GZIP:
         message = f"Content-Encoding must be gzip or identity. Received: {encoding[:40]!r}"
         raise ServingError(message, http_status=415)
-    parts, size, rest = [], 0, body
+    parts, size, place, members = [], 0, 0, 0
+    member = None
     try:
-        # A gzip file may have several members.
-        while rest:
-            member = zlib.decompressobj(_GZIP_BITS)
-            part = member.decompress(rest, limits.max_bytes + 1 - size)
+        while place < len(body):
+            if member is None or member.eof:
+                member = zlib.decompressobj(_GZIP_BITS)
+                members += 1
+                if members > _MAX_MEMBERS:
+                    raise ServingError(f"a gzip body must have at most {_MAX_MEMBERS} members")
+            cancellation.check()
+            # zlib copies what follows a member, so it gets a part at a time.
+            block = body[place : place + _GZIP_BLOCK]
+            part = member.decompress(block, limits.max_bytes + 1 - size)
+            place += len(block) - len(member.unused_data)
             size += len(part)
             if size > limits.max_bytes:
                 raise _too_large(limits)
-            if not member.eof:
-                raise zlib.error("incomplete or truncated stream")
             admitted.add(len(part))
             parts.append(part)
-            rest = member.unused_data
+        if member is not None and not member.eof:
+            raise zlib.error("incomplete or truncated stream")
     except zlib.error as error:
         raise ServingError(f"the body is not gzip, as its Content-Encoding says: {error}") from error
     return b"".join(parts)

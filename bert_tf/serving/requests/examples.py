@@ -17,15 +17,16 @@ from tensorflow_serving.apis import classification_pb2, inference_pb2, input_pb2
 
 from bert_tf.export.metadata import CLASSIFY, CLASSIFY_INPUTS, METHODS, REGRESS
 from bert_tf.serving.errors import ServingError
-from bert_tf.serving.requests.tensors import Arrays, check_rows
+from bert_tf.serving.requests.tensors import Arrays, check_rows, check_text_bytes
 
 CLASSES, SCORES, OUTPUTS = "classes", "scores", "outputs"
 
 
-def serialized_examples(examples: input_pb2.Input) -> Arrays:
-    """Returns the examples of a request as the single input of their signatures. Raises ServingError for no examples.
+def serialized_examples(examples: input_pb2.Input, max_text_bytes: int) -> Arrays:
+    """Returns the examples of a request as the single input of their signatures.
 
-    The features of a context are added to each example; the example's own features have priority.
+    The features of a context are added to each example; the example's own features have priority. Raises ServingError
+    for no examples, and for more bytes than the texts of a request may have.
     """
     kind = examples.WhichOneof("kind")
     example_list = getattr(examples, kind).examples if kind else []
@@ -34,6 +35,8 @@ def serialized_examples(examples: input_pb2.Input) -> Arrays:
     check_rows(len(example_list))
     # Concatenating the bytes of two messages merges them.
     context = examples.example_list_with_context.context.SerializeToString() if "context" in kind else b""
+    # Before each example takes a copy of the context.
+    check_text_bytes(sum(len(context) + example.ByteSize() for example in example_list), max_text_bytes)
     serialized = np.empty(len(example_list), object)
     serialized[:] = [context + example.SerializeToString() for example in example_list]
     return {CLASSIFY_INPUTS: serialized}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections.abc import Collection, Mapping
 
@@ -89,6 +90,11 @@ def check_arrays(arrays: Mapping[str, np.ndarray], max_text_bytes: int) -> None:
                 f"input {name}: a text must have at most {max_text_bytes} bytes. Received: {longest}. "
                 "Send the part that the model reads, or start the server with `--max_text_bytes`"
             )
+    check_text_bytes(total, max_text_bytes)
+
+
+def check_text_bytes(total: int, max_text_bytes: int) -> None:
+    """Raises ServingError if all texts of a request have more than four times `max_text_bytes`."""
     if total > _MAX_TEXTS * max_text_bytes:
         rule = f"all texts of a request must have at most {_MAX_TEXTS * max_text_bytes} bytes"
         raise ServingError(f"{rule}. Received: {total}. Send fewer rows at once")
@@ -127,7 +133,12 @@ def tensor_proto(array: np.ndarray) -> tensor_pb2.TensorProto:
 
 
 def _values(proto: tensor_pb2.TensorProto, dtype: tf.DType, size: int, name: str) -> np.ndarray:
-    if proto.tensor_content and dtype != tf.string:
+    others = [field for field in _FIELDS.values() if field != _FIELDS[dtype] and len(getattr(proto, field))]
+    if others:
+        raise _unparsed(name, f"{dtype.name} values must be in {_FIELDS[dtype]}. Received: {others[0]}")
+    if proto.tensor_content:
+        if dtype == tf.string:
+            return _strings(proto, size, name)
         if len(proto.tensor_content) % dtype.size:
             raise _unparsed(name, f"tensor_content has {len(proto.tensor_content)} bytes, of {dtype.size} each")
         return np.frombuffer(proto.tensor_content, dtype.as_numpy_dtype)
@@ -135,6 +146,15 @@ def _values(proto: tensor_pb2.TensorProto, dtype: tf.DType, size: int, name: str
     values = np.empty(len(field_values), object if dtype == tf.string else dtype.as_numpy_dtype)
     values[:] = field_values
     return values
+
+
+def _strings(proto: tensor_pb2.TensorProto, size: int, name: str) -> np.ndarray:
+    """Returns the strings of `tensor_content`."""
+    # Each string has at least the byte of its length, so that a short message makes no large array.
+    if size <= len(proto.tensor_content):
+        with contextlib.suppress(tf.errors.InvalidArgumentError):
+            return tf.io.parse_tensor(proto.SerializeToString(), tf.string).numpy().reshape(-1)
+    raise _unparsed(name, f"tensor_content must have the lengths of {size} strings, and then their bytes")
 
 
 def _filled(values: np.ndarray, size: int, dtype: tf.DType) -> np.ndarray:

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from bert_tf.export.conformance import suite as conformance
-from bert_tf.serving.grpc.services import GrpcOptions, create_grpc_server
+from bert_tf.serving.grpc.server import GrpcOptions, GrpcServer
 from bert_tf.serving.http.app import RestOptions, create_app
 from bert_tf.serving.models.versions import ServedModel
 from bert_tf.serving.server import ServerOptions, loaded_service
@@ -28,12 +28,12 @@ def served(folder: Path, listening: Callable[..., Any]) -> Iterator[tuple[str, s
     """Serves a version on both ports, and yields their addresses."""
     options = ServerOptions(poll_seconds=0, warm_up=False)
     with loaded_service([ServedModel(folder.parent.name, folder.parent)], options) as service:
-        grpc = create_grpc_server(service, GrpcOptions())
-        grpc_port = grpc.add_insecure_port("127.0.0.1:0")
+        grpc = GrpcServer(service, GrpcOptions())
+        grpc_port = grpc.add_port("127.0.0.1:0")
         grpc.start()
         with listening(create_app(service, RestOptions())) as address:
             yield address, f"127.0.0.1:{grpc_port}"
-        grpc.stop(None).wait()
+        grpc.stop(None)
 
 
 @pytest.mark.parametrize(

@@ -29,13 +29,13 @@ hide_others("serve")
 import uvicorn
 from bert_tf.client import connect
 from bert_tf.serving.models.versions import ServedModel
-from bert_tf.serving.grpc.services import create_grpc_server
+from bert_tf.serving.grpc.server import GrpcServer
 from bert_tf.serving.http.app import create_app
 from bert_tf.serving.server import ServerOptions, loaded_service
 options = ServerOptions(poll_seconds=0, warm_up=False)
 with loaded_service([ServedModel("m", Path(sys.argv[1]).parent)], options) as service:
-    grpc = create_grpc_server(service, options.grpc)
-    grpc_port = grpc.add_insecure_port("127.0.0.1:0")
+    grpc = GrpcServer(service, options.grpc)
+    grpc_port = grpc.add_port("127.0.0.1:0")
     grpc.start()
     config = uvicorn.Config(create_app(service, options.rest), port=0, log_config=None)
     rest, listener = uvicorn.Server(config), config.bind_socket()
@@ -48,7 +48,7 @@ with loaded_service([ServedModel("m", Path(sys.argv[1]).parent)], options) as se
     finally:
         rest.should_exit = True
         thread.join()
-        grpc.stop(None).wait()
+        grpc.stop(None)
 assert not {"keras", "jax", "sklearn", "tensorflow_text"} & sys.modules.keys()
 import keras, tensorflow as tf, tensorflow_text
 assert tf.keras.layers.Dense is keras.layers.Dense

@@ -9,7 +9,7 @@ import grpc
 import pytest
 from starlette.testclient import TestClient
 
-from bert_tf.serving.grpc.services import GrpcOptions, create_grpc_server
+from bert_tf.serving.grpc.server import GrpcOptions, GrpcServer
 from bert_tf.serving.http.app import RestOptions, create_app
 from bert_tf.serving.http.request_body import BodyLimits
 from bert_tf.serving.models.versions import ServedModel
@@ -39,11 +39,11 @@ def rest(service: Service) -> TestClient:
 @pytest.fixture(scope="session")
 def grpc_address(service: Service) -> Iterator[str]:
     """The gRPC address of the service."""
-    server = create_grpc_server(service, GrpcOptions(max_message_bytes=MAX_REQUEST_BYTES))
-    port = server.add_insecure_port("127.0.0.1:0")
+    server = GrpcServer(service, GrpcOptions(max_message_bytes=MAX_REQUEST_BYTES))
+    port = server.add_port("127.0.0.1:0")
     server.start()
     yield f"127.0.0.1:{port}"
-    server.stop(None).wait()
+    server.stop(None)
 
 
 @pytest.fixture(scope="session")

@@ -15,7 +15,7 @@ from starlette.testclient import TestClient
 
 from bert_tf.client import PredictError, connect
 from bert_tf.serving.access import AccessOptions, TlsFiles
-from bert_tf.serving.grpc.services import GrpcOptions, create_grpc_server
+from bert_tf.serving.grpc.server import GrpcOptions, GrpcServer
 from bert_tf.serving.http.app import RestOptions, create_app
 from bert_tf.serving.service import Service
 
@@ -75,13 +75,13 @@ def files(authority: trustme.CA, tmp_path_factory: pytest.TempPathFactory) -> Pa
 def addresses(service: Service, files: Path, listening: Callable[..., Any]) -> Iterator[tuple[str, str]]:
     """URLs of a model over TLS."""
     tls = TlsFiles(files / "certificate.pem", files / "key.pem")
-    server = create_grpc_server(service, GrpcOptions(token=TOKEN))
-    port = server.add_secure_port("127.0.0.1:0", tls.grpc_credentials())
+    server = GrpcServer(service, GrpcOptions(token=TOKEN))
+    port = server.add_port("127.0.0.1:0", tls.grpc_credentials())
     server.start()
     app = create_app(service, RestOptions(access=AccessOptions(token=TOKEN)))
     with listening(app, ssl_certfile=tls.certificate, ssl_keyfile=tls.key) as address:
         yield f"{address.replace('http:', 'https:')}/v1/models/classifier", f"grpcs://localhost:{port}/classifier"
-    server.stop(None).wait()
+    server.stop(None)
 
 
 def test_clients_use_tls_and_the_token(addresses: tuple[str, str], files: Path) -> None:

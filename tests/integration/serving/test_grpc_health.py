@@ -10,7 +10,7 @@ import grpc
 import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
-from bert_tf.serving.grpc.services import GrpcOptions, create_grpc_server
+from bert_tf.serving.grpc.server import GrpcOptions, GrpcServer
 from bert_tf.serving.metrics import Metrics
 from bert_tf.serving.requests.admission import Admission
 from bert_tf.serving.service import Service
@@ -41,12 +41,12 @@ def service() -> Any:
 @pytest.fixture
 def channel(service: Any) -> Iterator[grpc.Channel]:
     """A channel to a server of two threads."""
-    server = create_grpc_server(service, GrpcOptions(threads=2))
-    port = server.add_insecure_port("127.0.0.1:0")
+    server = GrpcServer(service, GrpcOptions(threads=2))
+    port = server.add_port("127.0.0.1:0")
     server.start()
     with grpc.insecure_channel(f"127.0.0.1:{port}") as opened:
         yield opened
-    server.stop(None).wait()
+    server.stop(None)
 
 
 def check(health: health_pb2_grpc.HealthStub, name: str = "") -> int:

@@ -15,7 +15,7 @@ from tensorflow_serving.apis import model_service_pb2_grpc
 from tensorflow_serving.apis.model_management_pb2 import ReloadConfigRequest
 
 from bert_tf.serving.configuration import read_model_config
-from bert_tf.serving.grpc.services import GrpcOptions, create_grpc_server
+from bert_tf.serving.grpc.server import GrpcOptions, GrpcServer
 from bert_tf.serving.metrics import Metrics
 from bert_tf.serving.models.versions import ServedModel
 from bert_tf.serving.reloading import ModelConfigFile
@@ -86,10 +86,10 @@ def reload(models: Models) -> Iterator[Reload]:
     """Sends a configuration in text format to a server that accepts it."""
     with ExitStack() as stack:
         service = Service(models.manager, Metrics(), Admission(2**20))
-        server = create_grpc_server(service, GrpcOptions(allow_reload_config=True))
-        port = server.add_insecure_port("127.0.0.1:0")
+        server = GrpcServer(service, GrpcOptions(allow_reload_config=True))
+        port = server.add_port("127.0.0.1:0")
         server.start()
-        stack.callback(lambda: server.stop(None).wait())
+        stack.callback(lambda: server.stop(None))
         channel = stack.enter_context(grpc.insecure_channel(f"127.0.0.1:{port}"))
         stub = model_service_pb2_grpc.ModelServiceStub(channel)
 

@@ -13,7 +13,7 @@ import tensorflow as tf
 from tensorflow_serving.apis import inference_pb2, input_pb2, prediction_service_pb2_grpc
 
 from bert_tf.export.metadata import METHODS
-from bert_tf.serving.grpc.services import GrpcOptions, create_grpc_server
+from bert_tf.serving.grpc.server import GrpcOptions, GrpcServer
 from bert_tf.serving.models.loaded_version import LoadedVersion
 from bert_tf.serving.models.versions import AVAILABLE, ServedModel
 from bert_tf.serving.server import ServerOptions, loaded_service
@@ -52,14 +52,14 @@ def tasks(*signatures: str) -> list[Any]:
 
 
 def test_results_keep_the_order_of_tasks(both: tuple[Service, Path]) -> None:
-    server = create_grpc_server(both[0], GrpcOptions())
-    port = server.add_insecure_port("127.0.0.1:0")
+    server = GrpcServer(both[0], GrpcOptions())
+    port = server.add_port("127.0.0.1:0")
     server.start()
     request = inference_pb2.MultiInferenceRequest(tasks=tasks("regress", "classify"), input=EXAMPLES)
     with grpc.insecure_channel(f"127.0.0.1:{port}") as channel:
         stub = prediction_service_pb2_grpc.PredictionServiceStub(channel)
         numbers, classes = stub.MultiInference(request, timeout=60).results
-    server.stop(None).wait()
+    server.stop(None)
     assert [found.value for found in numbers.regression_result.regressions] == [1.0, 1.0]
     assert [row.classes[0].label for row in classes.classification_result.classifications] == ["1", "1"]
     for result, name in ((numbers, "regress"), (classes, "classify")):

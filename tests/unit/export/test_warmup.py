@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 import sys
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import pytest
 import tensorflow as tf
 from tensorflow_serving.apis.prediction_log_pb2 import PredictionLog
 
+from bert_tf.data.tfrecord.shards import _masked_crc, write_shard
 from bert_tf.export.metadata import WARMUP
 from bert_tf.export.verify import check as verify
 from bert_tf.export.warmup import read_warmup, request_of, write_warmup
@@ -56,6 +58,23 @@ def test_other_request_types_are_refused_and_warmup_may_be_missing(folder: Path)
     with pytest.raises(ValueError, match="Predict, Classify or Regress. Received: multi_inference_log"):
         request_of(log)
     assert list(read_warmup(folder)) == []
+
+
+def test_a_record_of_a_huge_length_is_refused(folder: Path) -> None:
+    # TensorFlow's reader ends the process here.
+    header = struct.pack("<Q", 2**50)
+    (folder / WARMUP).write_bytes(header + struct.pack("<I", _masked_crc(header)) + b"x")
+    with pytest.raises(ValueError, match=f"record 0 at byte 0: a record must have at most .* Received: {2**50}"):
+        list(read_warmup(folder))
+
+
+def test_damaged_requests_are_refused(folder: Path) -> None:
+    write_shard(folder / WARMUP, [b"\xff\xff"])
+    with pytest.raises(ValueError, match="request 1 is not a PredictionLog"):
+        list(read_warmup(folder))
+    write_shard(folder / WARMUP, [b""] * 1001)
+    with pytest.raises(ValueError, match="at most 1000 warm-up requests"):
+        list(read_warmup(folder))
 
 
 def test_versions_without_warmup_do_not_need_tensorflow_serving_api(

@@ -5,11 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import tensorflow as tf
+import tensorflow_text as tf_text
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bert_tf.data import schema
-from bert_tf.text.packing import pack
+from bert_tf.text.packing import pack, trim
 from bert_tf.text.vocabulary import SPECIAL_TOKENS, Vocabulary
 
 VOCABULARY = Vocabulary((*reversed(SPECIAL_TOKENS), "a", "b"))
@@ -65,6 +66,20 @@ def test_random_pairs_padded_to_the_longest(pairs, length):
     rows = [plain_pack(list(pair), length) for pair in pairs]
     packed = pack([ragged(list(column)) for column in zip(*pairs, strict=True)], VOCABULARY, length)
     check(packed, rows, max(len(ids) for ids, _ in rows))
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    rows=st.lists(st.tuples(*[st.lists(st.integers(0, 9), max_size=12)] * 2), max_size=5),
+    count=st.sampled_from([1, 2]),
+    most=st.integers(0, 16),
+)
+def test_trim_equals_the_trimmer_of_tensorflow_text(rows, count, most):
+    segments = [ragged([row[number] for row in rows]) for number in range(count)]
+    expected = tf_text.RoundRobinTrimmer(most).trim(segments)
+    for trimmed, wanted in zip(trim(segments, most), expected, strict=True):
+        assert trimmed.dtype == wanted.dtype
+        assert trimmed.to_list() == wanted.to_list()
 
 
 @pytest.mark.parametrize("count", [1, 2])
