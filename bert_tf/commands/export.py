@@ -33,6 +33,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="float32, bfloat16 (half the size) or int8 (weights only, a quarter of the size); default: float32",
     )
     parser.add_argument(
+        "--for_serving",
+        metavar="RELEASE",
+        help="release of TF Serving that must load the version, such as 2.18; default: any (the model card names all)",
+    )
+    parser.add_argument(
         "--evaluate",
         type=Path,
         metavar="FILE",
@@ -75,9 +80,11 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
             top_k=args.top_k,
             precision=args.precision,
             evaluate=evaluate,
+            for_serving=args.for_serving,
         )
+    card = json.loads((version / MODEL_CARD).read_text(encoding="utf-8"))
     summary = {"output": str(version), "version": int(version.name), "precision": args.precision}
+    summary["tf_serving"] = card["tf_serving"]
     if evaluate is not None:
-        card = json.loads((version / MODEL_CARD).read_text(encoding="utf-8"))
         summary["evaluation"] = card["evaluation"]
     return summary

@@ -29,6 +29,7 @@ from bert_tf.export.verify.comparison import RECORDING, Case, write_recording
 from bert_tf.export.verify.golden_outputs import check_arrangement, differences, record
 from bert_tf.export.verify.operations import text_operations
 from bert_tf.export.verify.sample_requests import warmup_sample
+from bert_tf.export.verify.tf_serving import check_release, serving_releases
 from bert_tf.export.verify.tolerances import FLOAT32, relative_tolerance
 from bert_tf.export.versions import STAGING_PREFIX, check_model_dir, version_folders
 from bert_tf.export.warmup import write_warmup
@@ -48,6 +49,7 @@ def export_preset(
     top_k: int = 5,
     precision: str = FLOAT32,
     evaluate: Evaluate | None = None,
+    for_serving: str | None = None,
 ) -> Path:
     """Exports a preset as the next version of a SavedModel, with its tokenizer in the graph.
 
@@ -64,13 +66,15 @@ def export_preset(
         top_k: fill-mask: number of candidates for each [MASK].
         precision: one of `precision.PRECISIONS`; inputs and outputs have the same dtypes in all.
         evaluate: called with the folder of the verified version; its result is the model card's `evaluation`.
+        for_serving: release of TF Serving that must load the version, one of `tf_serving.RELEASES`, such as `2.18`.
+            The model card names all releases that load it.
 
     Returns:
         `<model_dir>/<version>`.
 
     Raises:
         ValueError: for an unreadable preset, a length, `top_k` or `precision` out of range, an existing version, a
-            `model_dir` that contains other files, or an operation that TF Serving does not link.
+            `model_dir` that contains other files, or an operation that TF Serving, or the release, does not link.
         OSError: if the disk is full or not writable.
         RuntimeError: if another process exports to `model_dir`, or the outputs of the exported model differ.
 
@@ -87,6 +91,8 @@ def export_preset(
     model_dir = Path(model_dir)
     if version is not None and version < 1:
         raise ValueError(f"`version` must be at least 1. Received: {version}")
+    if for_serving is not None:
+        check_release(for_serving)
     signatures_in = functools.partial(_signatures_in, preset_dir, max_sequence_length, top_k)
     logger.info("1 of 4: load %s in %s and arrange its layers for inference", preset_dir, precision)
     signatures = signatures_in(precision, arranged=True)
@@ -99,7 +105,7 @@ def export_preset(
         card = {"source_preset": str(preset_dir), "precision": precision} | _model_card(signatures) | comparison
         with _staged(model_dir, number) as staging:
             logger.info("3 of 4: write the SavedModel")
-            _fill(staging, signatures, cases, card, evaluate)
+            _fill(staging, signatures, cases, card, evaluate, for_serving)
     logger.info("exported %s as version %d of %s", preset_dir, number, model_dir)
     return model_dir / str(number)
 
@@ -149,13 +155,19 @@ def _staged(model_dir: Path, version: int) -> Iterator[Path]:
 
 
 def _fill(
-    staging: Path, signatures: Signatures, cases: list[Case], card: dict[str, Any], evaluate: Evaluate | None
+    staging: Path,
+    signatures: Signatures,
+    cases: list[Case],
+    card: dict[str, Any],
+    evaluate: Evaluate | None,
+    for_serving: str | None,
 ) -> None:
     """Writes the SavedModel, its golden outputs and its model card."""
     _write(signatures, staging)
     relative = relative_tolerance(card["precision"], signatures.preset.config)
     write_recording(staging / RECORDING, cases, relative)
     card |= {"signatures": signature_shapes(staging), "text_operations": text_operations(staging)}
+    card["tf_serving"] = serving_releases(staging, for_serving)
     logger.info("4 of 4: load the SavedModel in a new process and compare its outputs")
     card |= _verified(staging)
     if evaluate is not None:

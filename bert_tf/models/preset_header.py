@@ -35,6 +35,8 @@ class PresetHeader:
     lowercase: bool
     vocabulary_sha256: str
     info: dict[str, Any] = field(default_factory=dict)
+    # Of model.weights.h5; empty where the weights are not in that file, and in presets of earlier versions.
+    weights_sha256: str = ""
 
     def __post_init__(self) -> None:
         if self.format_version != FORMAT_VERSION:
@@ -78,6 +80,7 @@ def write_header(
     lowercase: bool,
     task: Mapping[str, Any] | None = None,
     info: Mapping[str, Any] | None = None,
+    weights_sha256: str = "",
 ) -> None:
     """Writes everything but the weights of a preset.
 
@@ -88,10 +91,10 @@ def write_header(
         lowercase: whether the tokenizer lower-cases.
         task: content of task.json; no file is written if None.
         info: additional information that JSON can represent.
+        weights_sha256: SHA-256 of the weights' file.
     """
-    header = PresetHeader(
-        FORMAT_VERSION, serialize_model(model), lowercase, vocabulary.fingerprint, info=dict(info or {})
-    )
+    model_fields, about = serialize_model(model), dict(info or {})
+    header = PresetHeader(FORMAT_VERSION, model_fields, lowercase, vocabulary.fingerprint, about, weights_sha256)
     save_json(header, directory / CONFIG_NAME)
     save_vocabulary(vocabulary, directory / vocabulary.file_name)
     if task is not None:

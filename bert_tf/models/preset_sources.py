@@ -72,7 +72,7 @@ class PresetSource:
             The model.
 
         Raises:
-            ConfigError: for arguments that the model rejects, and weights that do not match it.
+            ConfigError: for arguments that the model rejects, and weights that do not match it or its digest.
         """
         self._check_size()
         try:
@@ -80,6 +80,8 @@ class PresetSource:
         except ConfigError as error:
             raise ConfigError(f"{self.path / CONFIG_NAME}: {error}") from error
         read_weights(model, self.weights)
+        # Last, because the errors before say more.
+        self._check_digest()
         return model
 
     def announce(self, model: keras.Model) -> None:
@@ -107,6 +109,16 @@ class PresetSource:
                     f"{self.weights}: must contain at least {least} numbers according to {CONFIG_NAME}. "
                     f"Received: {stored}"
                 )
+
+    def _check_digest(self) -> None:
+        """Checks the digest of config.json, if it has one, which takes less time than to load the weights."""
+        wanted = self.header.weights_sha256
+        if wanted and (found := self.weights.sha256()) != wanted:
+            raise ConfigError(
+                f"{self.weights}: changed since the preset was saved: the SHA-256 in {CONFIG_NAME} is {wanted}. "
+                f"Received: {found}. Copy the preset again; if you changed the weights yourself, remove "
+                f"`weights_sha256` from {CONFIG_NAME}."
+            )
 
 
 def open_preset(name: str | Path) -> PresetSource:

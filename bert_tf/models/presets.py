@@ -1,7 +1,7 @@
 """Presets: a model, its vocabulary and its task settings in one directory.
 
     config.json        `format_version`, serialized `model` (see `serialization`), `lowercase`, fingerprint of the
-                       vocabulary, `info`
+                       vocabulary, `info`, SHA-256 of the weights
     vocab.txt          one word piece per line
     model.weights.h5   one dataset per weight, named by the variable's path
     task.json          for fine-tuned models: labels, text columns, lengths; any JSON object
@@ -20,6 +20,7 @@ from typing import Any
 import keras
 
 from bert_tf.config import BertConfig, ConfigError
+from bert_tf.config.files import sha256_of
 from bert_tf.config.preset_names import CONFIG_NAME
 from bert_tf.models.kinds import MODEL_KINDS
 from bert_tf.models.preset_files import check_replaceable, replace_directory
@@ -102,8 +103,9 @@ def save_preset(
     check_vocabulary(vocabulary, encoder_of(model).config, "`vocabulary`")
 
     def write(staging: Path) -> None:
-        write_header(model, staging, vocabulary, lowercase, task, info)
         write_weights(model, staging / WEIGHTS_NAME)
+        digest = sha256_of(staging / WEIGHTS_NAME)
+        write_header(model, staging, vocabulary, lowercase, task, info, digest)
         read_header(staging)
 
     with working_copy(directory) as path:

@@ -6,10 +6,13 @@ be assembled from other arrays, or be a link, so that an untrusted file could re
 
 from __future__ import annotations
 
+import functools
 import math
-from collections.abc import Collection, Iterator
+import os
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from io import FileIO
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -84,12 +87,71 @@ def write_weights(model: keras.Model, path: Path) -> None:
     if len(set(paths)) != len(paths):
         repeated = sorted({name for name in paths if paths.count(name) > 1})
         raise ConfigError(f"the weight paths of a model must be unique. Received twice: {repeated}")
-    with h5py.File(path, "w") as file:
-        for weight_path, value in stored_weights(model).items():
-            array = np.asarray(keras.ops.convert_to_numpy(value), dtype=np.float32)
-            check_finite(array, weight_path, "the model")
-            file.create_dataset(weight_path, data=array, chunks=array.shape, fletcher32=True)
+    # Without a buffer, whose content would be written, and fail, once more at the end.
+    with path.open("w+b", buffering=0) as raw:
+        target = _HDF5Target(raw)
+        with h5py.File(target, "w") as file:
+            for weight_path, value in stored_weights(model).items():
+                array = np.asarray(keras.ops.convert_to_numpy(value), dtype=np.float32)
+                check_finite(array, weight_path, "the model")
+                file.create_dataset(weight_path, data=array, chunks=array.shape, fletcher32=True)
+                target.check()
+        target.check()
     _check_shapes(model, WeightsFile(path))
+
+
+class _HDF5Target:
+    """File object for h5py that takes a failed operation, such as a write to a full disk, as done; `check` reports it.
+
+    HDF5 keeps a file open that it could not write to the end, and ends the process with a segmentation fault at exit.
+    """
+
+    def __init__(self, file: FileIO) -> None:
+        self._file = file
+        self._error: OSError | None = None
+
+    def tell(self) -> int:
+        """Returns the position."""
+        return self._file.tell()
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
+        """Sets the position."""
+        return self._file.seek(offset, whence)
+
+    def read(self, size: int = -1) -> bytes:
+        """Reads bytes; h5py takes an object with this method for a file."""
+        return self._tried(lambda: self._file.read(size), b"")
+
+    def readinto(self, buffer: Any) -> int:
+        """Reads into a buffer."""
+        return self._tried(lambda: self._file.readinto(buffer), len(buffer))
+
+    def write(self, data: Any) -> int:
+        """Writes all data."""
+        rest = memoryview(data).cast("B")
+        while rest:
+            rest = rest[self._tried(functools.partial(self._file.write, rest), len(rest)) :]
+        return len(data)
+
+    def truncate(self, size: int) -> int:
+        """Sets the size of the file."""
+        return self._tried(lambda: self._file.truncate(size), size)
+
+    def flush(self) -> None:
+        """Does nothing, because nothing is buffered."""
+
+    def check(self) -> None:
+        """Raises the OSError of the first failure."""
+        if self._error is not None:
+            raise OSError(self._error.errno, self._error.strerror, self._file.name) from self._error
+
+    def _tried(self, call: Callable[[], Any], instead: Any) -> Any:
+        if self._error is None:
+            try:
+                return call()
+            except OSError as error:
+                self._error = error
+        return instead
 
 
 class Weights(Protocol):

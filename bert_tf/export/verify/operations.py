@@ -1,7 +1,8 @@
 """Checks that TF Serving supports the operations of a SavedModel.
 
 TF Serving's server links TensorFlow's own kernels and tensorflow-text's `ops_lib` (SUPPORTED_TENSORFLOW_OPS in
-tensorflow_serving/model_servers/BUILD). It fails to load a version with other operations.
+tensorflow_serving/model_servers/BUILD). It fails to load a graph with other operations, or to
+run it.
 """
 
 from __future__ import annotations
@@ -17,9 +18,8 @@ from tensorflow.python.framework.kernels import get_registered_kernels_for_op
 
 from bert_tf.export.metadata import read_meta_graph
 
-# Tokenizer operations in tensorflow-text's `ops_lib` (tensorflow_text/BUILD: fast_bert_normalizer_cc,
-# fast_wordpiece_tokenizer_cc, trimmer_ops_cc).
-TEXT_OPERATIONS = frozenset({"FastBertNormalize", "FastWordpieceTokenizeWithOffsets", "TFText>RoundRobinTrim"})
+# Tokenizer operations in tensorflow-text's `ops_lib` of all releases (`tf_serving`).
+TEXT_OPERATIONS = frozenset({"FastBertNormalize", "FastWordpieceTokenizeWithOffsets"})
 # Operations that call Python or compile unchecked code for the local machine.
 _REFUSED = frozenset({"PyFunc", "PyFuncStateless", "EagerPyFunc", "XlaCallModule", "XlaCustomCallV2", "XlaLaunch"})
 
@@ -30,12 +30,12 @@ def text_operations(folder: Path) -> list[str]:
     graph = meta_graph.graph_def
     functions = {function.signature.name: function for function in graph.library.function}
     reached = {
-        name: _reached(graph, [info.name.partition(":")[0].lstrip("^") for info in definition.outputs.values()])
+        name: reachable(graph, [info.name.partition(":")[0].lstrip("^") for info in definition.outputs.values()])
         for name, definition in meta_graph.signature_def.items()
     }
     needed = set().union(*reached.values())
     operations = set()
-    for function_name, node in _nodes(graph):
+    for function_name, node in all_nodes(graph):
         # A function that no signature calls is never instantiated.
         if function_name and function_name not in needed:
             continue
@@ -62,7 +62,7 @@ def _is_core(operation: str) -> bool:
     return bool(devices & {"CPU", "DEFAULT"})
 
 
-def _nodes(graph: GraphDef) -> Iterator[tuple[str, NodeDef]]:
+def all_nodes(graph: GraphDef) -> Iterator[tuple[str, NodeDef]]:
     """Yields all nodes with the name of their function; "" for nodes of the graph itself."""
     for node in graph.node:
         yield "", node
@@ -71,7 +71,7 @@ def _nodes(graph: GraphDef) -> Iterator[tuple[str, NodeDef]]:
             yield function.signature.name, node
 
 
-def _reached(graph: GraphDef, outputs: Iterable[str]) -> set[str]:
+def reachable(graph: GraphDef, outputs: Iterable[str]) -> set[str]:
     """Returns the names of all graph nodes that `outputs` depend on, and of the functions that these call."""
     nodes = {node.name: node for node in graph.node}
     functions = {function.signature.name: function for function in graph.library.function}

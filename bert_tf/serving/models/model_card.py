@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import logging
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from bert_tf.config.base import parse_json
 from bert_tf.export.metadata import MODEL_CARD
 
 logger = logging.getLogger(__name__)
@@ -30,7 +30,7 @@ def read_card(folder: Path) -> dict[str, Any]:
     """Returns the model card of a version; {} if it has none, or one that is not a JSON object."""
     path = folder / MODEL_CARD
     try:
-        card = json.loads(path.read_text(encoding="utf-8"))
+        card = parse_json(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         return {}
     except (OSError, ValueError) as error:

@@ -19,6 +19,7 @@ from bert_tf.export.metadata import read_meta_graph, signature_defs
 from bert_tf.export.precision import load_in_precision
 from bert_tf.export.saved_model import export_preset
 from bert_tf.export.verify.golden_outputs import record
+from bert_tf.export.verify.tf_serving import RELEASES
 from bert_tf.export.warmup import read_warmup, request_of
 from bert_tf.models import BertBackbone, BertTextClassifier, load_preset, save_preset
 from tests.support.export.presets import KINDS, LABELS, MAX_LENGTH, TASKS, VOCABULARY, WORDS
@@ -78,6 +79,7 @@ def test_version_folder_has_all_files(kind: str, presets: dict[str, Path], expor
     assert card["info"] == {"steps": 7}
     assert card["precision"] == "float32" and "difference_to_float32" not in card and "evaluation" not in card
     assert "FastWordpieceTokenizeWithOffsets" in card["text_operations"]
+    assert card["tf_serving"] == list(RELEASES)
     signatures = tf.saved_model.load(str(folder)).signatures
     requests = [request_of(log)[0] for log in read_warmup(folder)]
     assert set(requests) == set(signatures) and card["warmup_requests"] == len(requests) == len(signatures)

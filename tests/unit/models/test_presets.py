@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from bert_tf.config import ConfigError, to_dict
+from bert_tf.config.files import sha256_of
 from bert_tf.models import (
     MODEL_KINDS,
     BertBackbone,
@@ -219,6 +220,7 @@ def test_config_file(tmp_path):
         "lowercase": True,
         "vocabulary_sha256": VOCABULARY.fingerprint,
         "info": {"step": 3},
+        "weights_sha256": sha256_of(tmp_path / "preset" / "model.weights.h5"),
     }
     model = load_preset(tmp_path / "preset", "float32").model
     assert model.trainable and model.backbone.backbone.dtype_policy.name == "float32"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import shutil
 from collections.abc import Callable
@@ -73,7 +74,7 @@ def test_the_model_is_the_same(name: str, folder: Path, tmp_path: Path) -> None:
     save_preset(preset.model, tmp_path / "again", preset.vocabulary, preset.lowercase, preset.task, preset.info)
     assert json.loads((tmp_path / "again" / "config.json").read_text())["format_version"] == 2
     assert weights(tmp_path / "again" / "model.weights.h5") == weights(folder / name / "model.weights.h5")
-    assert read_header(tmp_path / "again")[0] == header
+    assert dataclasses.replace(read_header(tmp_path / "again")[0], weights_sha256="") == header
     assert load_preset(tmp_path / "again").model.get_config() == preset.model.get_config()
 
 

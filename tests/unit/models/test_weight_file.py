@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import shutil
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -16,6 +18,7 @@ from bert_tf.models import BertBackbone, BertBiLSTMEncoder, BertTextClassifier, 
 from bert_tf.models.weights import read_array, stored_arrays
 from bert_tf.text.vocabulary import SPECIAL_TOKENS, Vocabulary
 from tests.support.models.reference_bert import TINY
+from tests.support.paths import REPOSITORY
 
 NAME = "embeddings/position_embedding"
 SHAPE = (TINY.max_sequence_length, TINY.hidden_dim)
@@ -167,3 +170,36 @@ def test_oversized_configuration_is_refused_before_building(
     path.write_text(json.dumps(config))
     with pytest.raises(ConfigError, match=r"model.weights.h5: .* at least \d+ numbers .*config.json"):
         load_preset(tmp_path / "preset")
+
+
+def test_weights_that_another_program_changed_are_refused(preset: Path) -> None:
+    with h5py.File(preset / "model.weights.h5", "a") as file:
+        file[NAME][0, 0] += 1
+    with pytest.raises(ConfigError, match=r"model.weights.h5: changed since .* remove `weights_sha256`"):
+        load_preset(preset)
+    config = json.loads((preset / "config.json").read_text())
+    (preset / "config.json").write_text(json.dumps(config | {"weights_sha256": ""}))
+    load_preset(preset)
+
+
+def test_a_full_disk_leaves_no_preset(tmp_path: Path) -> None:
+    program = f"""
+import resource, sys
+from bert_tf.models import BertBackbone, save_preset
+from bert_tf.text.vocabulary import SPECIAL_TOKENS, Vocabulary
+from tests.support.models.reference_bert import TINY
+from tests.support.paths import REPOSITORY
+vocabulary = Vocabulary((*SPECIAL_TOKENS, *map(str, range(TINY.vocabulary_size - 5))))
+for size in (0, 1000, 20_000):
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, resource.getrlimit(resource.RLIMIT_FSIZE)[1]))
+    try:
+        save_preset(BertBackbone(TINY), {str(tmp_path / "preset")!r}, vocabulary, True)
+    except OSError as error:
+        assert error.filename and error.strerror == "File too large", error
+    else:
+        sys.exit("saved")
+"""
+    # A child process, because HDF5 ended it at its exit.
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False, cwd=REPOSITORY)
+    assert done.returncode == 0, done.stderr
+    assert list(tmp_path.iterdir()) == []

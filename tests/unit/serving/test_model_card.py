@@ -40,7 +40,7 @@ def test_unknown_facts_are_left_out(card: dict[str, Any]) -> None:
     assert "metrics" not in public_facts(card) and "training" not in public_facts(card)
 
 
-@pytest.mark.parametrize("content", [None, "", "{", "[1]", "\xff"])
+@pytest.mark.parametrize("content", [None, "", "{", "[1]", "\xff", "[" * 100_000, '{"a": ' * 1000 + "1" + "}" * 1000])
 def test_a_version_without_a_readable_card_has_none(content: str | None, tmp_path: Path) -> None:
     if content is not None:
         (tmp_path / "assets.extra").mkdir()
