@@ -18,6 +18,8 @@ import grpc
 import tensorflow as tf
 from tensorflow_serving.apis import predict_pb2
 
+from bert_tf.export.metadata import MODEL_CARD, WARMUP
+
 _METHODS = (
     "PredictionService/Predict",
     "PredictionService/Classify",
@@ -33,6 +35,7 @@ _FIRST_VERSION = 1
 _HEAVY = (
     *("too large", "many values", "distinct keys", "punctuation", "compressed zeros", "paused body"),
     *("damaged version", "half a version", "whole version"),
+    *("copied context", "empty members", "huge warm-up", "deep card"),
 )
 _HEAVY_SHARE = 0.02
 # Connections that are kept open without a complete request.
@@ -89,6 +92,11 @@ class HostileClient:
             "damaged version": self._damaged,
             "half a version": self._half_version,
             "whole version": self._whole_version,
+            "copied context": self._context,
+            "empty members": self._members,
+            "huge warm-up": self._warm_up,
+            "deep card": self._deep_card,
+            "string content": self._content,
         }
         # Closed by the client when newer ones replace them.
         self._left_open: deque[socket.socket] = deque()
@@ -238,6 +246,40 @@ class HostileClient:
     def _compressed(self) -> tuple[str, bool]:
         body = gzip.compress(b" " * self._random.choice([2**20, 2**28]))
         return self._post(body, headers={"Content-Encoding": "gzip"})
+
+    def _context(self) -> tuple[str, bool]:
+        text, rows = b"x" * self._random.choice([100, 2**20, 15 * 2**20]), b",".join([b'{"a": 1}'] * 128)
+        return self._post(b'{"context": {"text": "%s"}, "examples": [%s]}' % (text, rows))
+
+    def _members(self) -> tuple[str, bool]:
+        empty, count = gzip.compress(b"", mtime=0), self._random.choice([10, 10_000, 800_000])
+        return self._post(empty * count + gzip.compress(b"{}"), headers={"Content-Encoding": "gzip"})
+
+    def _content(self) -> tuple[str, bool]:
+        request = self._request()
+        tensor = request.inputs["text"]
+        tensor.string_val.clear()
+        tensor.tensor_content = self._random.choice([b"\x02\x03abxyz", b"\xff\xff\xff\xff\x7f", b"\x02", b"\x00" * 9])
+        if self._random.random() < 0.3:
+            tensor.int_val.append(1)
+        return self._call("PredictionService/Predict", request.SerializeToString())
+
+    def _warm_up(self) -> tuple[str, bool]:
+        folder = self._new_version()
+        shutil.copytree(self._folder / str(_FIRST_VERSION), folder, dirs_exist_ok=True)
+        (folder / WARMUP).parent.mkdir(exist_ok=True)
+        # A header of a valid checksum: a record of 2^50 bytes.
+        (folder / WARMUP).write_bytes(bytes.fromhex("00000000000004001d703049") + b"x")
+        return "written by us", True
+
+    def _deep_card(self) -> tuple[str, bool]:
+        folder = self._new_version()
+        (folder / MODEL_CARD).parent.mkdir()
+        (folder / MODEL_CARD).write_text("[" * 100_000)
+        shutil.copytree(
+            self._folder / str(_FIRST_VERSION), folder, dirs_exist_ok=True, ignore=lambda *_: [MODEL_CARD.name]
+        )
+        return "written by us", True
 
     def _damaged(self) -> tuple[str, bool]:
         (self._new_version() / "saved_model.pb").write_bytes(self._random.randbytes(1000))

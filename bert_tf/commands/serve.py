@@ -67,8 +67,15 @@ def _add_loading(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
         "--allow_reload_config",
         action="store_true",
-        help="let HandleReloadConfigRequest (gRPC) change the models; any client of the port can then make the server "
-        "read any directory of this machine (but no URL that is not configured)",
+        help="let HandleReloadConfigRequest (gRPC) change the models; any client of the port can then end models, and "
+        "make the server read any directory of this machine, load what is there and show it (but no URL that is not "
+        "configured)",
+    )
+    group.add_argument(
+        "--trust_models",
+        action="store_true",
+        help="serve models that read or write files, open connections or run code, as their graph says; by default "
+        "they are refused",
     )
     loads = "versions loaded in parallel; default: 4"
     group.add_argument("--num_load_threads", type=int, default=4, metavar="N", help=loads)
@@ -202,6 +209,7 @@ def _options(args: argparse.Namespace) -> Any:
         model_config_file=args.model_config_file,
         model_config_poll_seconds=args.model_config_file_poll_wait_seconds,
         warm_up=not args.no_warmup and args.enable_model_warmup is not False,
+        trust_models=args.trust_models,
         max_text_bytes=args.max_text_bytes,
         connections=ConnectionLimits(args.max_connections),
         tls=_tls(args),

@@ -61,6 +61,8 @@ class ServerOptions:
         model_config_file: configuration file of the models, or its URL, polled every `model_config_poll_seconds`.
         model_config_poll_seconds: polling interval of the file in seconds; 0 to read it only at the start.
         warm_up: True to run a version's warm-up requests before it serves.
+        trust_models: True to serve models that read or write files, open connections or run other code than
+            TensorFlow's.
         max_waiting_bytes: maximum bytes of the large requests that are arriving, and of those being answered; more are
             rejected (503, UNAVAILABLE).
         max_text_bytes: maximum bytes of one text; longer ones are rejected (400, INVALID_ARGUMENT).
@@ -83,6 +85,7 @@ class ServerOptions:
     model_config_file: Path | str | None = None
     model_config_poll_seconds: float = 0.0
     warm_up: bool = True
+    trust_models: bool = False
     max_waiting_bytes: int = 64 * 2**20
     max_text_bytes: int = MAX_TEXT_BYTES
     connections: ConnectionLimits = field(default_factory=ConnectionLimits)
@@ -121,7 +124,8 @@ def loaded_service(models: Sequence[ServedModel], options: ServerOptions) -> Ite
     metrics = Metrics(shared=options.workers > 1)
 
     def load(name: str, folder: Path) -> LoadedVersion:
-        version = LoadedVersion(folder, options.batching, functools.partial(metrics.batch, name))
+        count_batch = functools.partial(metrics.batch, name)
+        version = LoadedVersion(folder, options.batching, count_batch, trusted=options.trust_models)
         if options.warm_up:
             count = version.warm_up(request_of(log) for log in read_warmup(folder))
             logger.info("ran %d warm-up requests of version %d of %s", count, version.version, name)

@@ -8,14 +8,12 @@ run it.
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import tensorflow as tf
-from tensorflow.core.framework.graph_pb2 import GraphDef
-from tensorflow.core.framework.node_def_pb2 import NodeDef
 from tensorflow.python.framework.kernels import get_registered_kernels_for_op
 
+from bert_tf.export.graphs import all_nodes, outputs_of, reachable
 from bert_tf.export.metadata import read_meta_graph
 
 # Tokenizer operations in tensorflow-text's `ops_lib` of all releases (`tf_serving`).
@@ -29,10 +27,7 @@ def text_operations(folder: Path) -> list[str]:
     meta_graph = read_meta_graph(folder)
     graph = meta_graph.graph_def
     functions = {function.signature.name: function for function in graph.library.function}
-    reached = {
-        name: reachable(graph, [info.name.partition(":")[0].lstrip("^") for info in definition.outputs.values()])
-        for name, definition in meta_graph.signature_def.items()
-    }
+    reached = {name: reachable(graph, outputs_of(definition)) for name, definition in meta_graph.signature_def.items()}
     needed = set().union(*reached.values())
     operations = set()
     for function_name, node in all_nodes(graph):
@@ -60,40 +55,3 @@ def _is_core(operation: str) -> bool:
     # Some kernels are registered for any device.
     devices = {kernel.device_type for kernel in get_registered_kernels_for_op(operation).kernel}
     return bool(devices & {"CPU", "DEFAULT"})
-
-
-def all_nodes(graph: GraphDef) -> Iterator[tuple[str, NodeDef]]:
-    """Yields all nodes with the name of their function; "" for nodes of the graph itself."""
-    for node in graph.node:
-        yield "", node
-    for function in graph.library.function:
-        for node in function.node_def:
-            yield function.signature.name, node
-
-
-def reachable(graph: GraphDef, outputs: Iterable[str]) -> set[str]:
-    """Returns the names of all graph nodes that `outputs` depend on, and of the functions that these call."""
-    nodes = {node.name: node for node in graph.node}
-    functions = {function.signature.name: function for function in graph.library.function}
-    reached: set[str] = set()
-    waiting = list(outputs)
-    while waiting:
-        name = waiting.pop()
-        if name in reached:
-            continue
-        reached.add(name)
-        if name in functions:
-            called = functions[name].node_def
-        else:
-            called = [nodes[name]]
-            waiting += [source.lstrip("^").partition(":")[0] for source in nodes[name].input]
-        waiting += [function for node in called for function in _called(node) if function in functions]
-    return reached
-
-
-def _called(node: NodeDef) -> Iterator[str]:
-    """Yields the names of functions that a node may call."""
-    yield node.op
-    for value in node.attr.values():
-        yield value.func.name
-        yield from (function.name for function in value.list.func)

@@ -30,8 +30,8 @@ from tensorflow.core.framework.op_def_pb2 import OpDef
 from tensorflow.core.protobuf.meta_graph_pb2 import MetaGraphDef
 from tensorflow.python.framework import op_def_registry
 
+from bert_tf.export.graphs import all_nodes, reachable
 from bert_tf.export.metadata import read_meta_graph
-from bert_tf.export.verify.operations import all_nodes, reachable
 
 _TABLE: dict[str, Any] = json.loads(Path(__file__).with_name("tf_serving.json").read_text())
 RELEASES: tuple[str, ...] = tuple(_TABLE["releases"])

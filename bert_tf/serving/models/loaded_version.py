@@ -13,6 +13,7 @@ from typing import Any
 import tensorflow as tf
 from tensorflow.core.protobuf import meta_graph_pb2
 
+from bert_tf.export.graphs import outside_operations
 from bert_tf.export.metadata import read_meta_graph
 from bert_tf.export.runtime import register_text_operations, without_gradient_warnings
 from bert_tf.serving.errors import ServingError
@@ -29,12 +30,24 @@ OnRun = Callable[[int], None]
 
 
 class LoadedVersion:
-    """A loaded version that runs requests. Raises ValueError if the folder is not a readable SavedModel."""
+    """A loaded version that runs requests.
 
-    def __init__(self, folder: Path, batching: BatchingOptions, on_run: OnRun | None = None) -> None:
+    Raises ValueError if the folder is not a readable SavedModel, or if one that is not `trusted` has operations that
+    read or write files, open connections or run other code than TensorFlow's.
+    """
+
+    def __init__(
+        self, folder: Path, batching: BatchingOptions, on_run: OnRun | None = None, *, trusted: bool = False
+    ) -> None:
         self.folder = folder
         self.version = int(folder.name)
-        self.signature_defs: dict[str, meta_graph_pb2.SignatureDef] = dict(read_meta_graph(folder).signature_def)
+        meta_graph = read_meta_graph(folder)
+        if not trusted and (names := outside_operations(meta_graph)):
+            raise ValueError(
+                f"{folder}: must compute only: a SavedModel is a program. Received: the operations {', '.join(names)}, "
+                "which reach beyond the model. Start the server with `--trust_models` if you trust its source"
+            )
+        self.signature_defs: dict[str, meta_graph_pb2.SignatureDef] = dict(meta_graph.signature_def)
         register_text_operations()
         try:
             with without_gradient_warnings():

@@ -84,3 +84,16 @@ def test_a_saved_model_without_its_weights_is_refused(exported: Callable[[str], 
     (folder / "saved_model.pb").write_bytes((exported("classifier") / "saved_model.pb").read_bytes())
     with pytest.raises(ValueError, match="not a readable SavedModel"):
         LoadedVersion(folder, ONE_BY_ONE)
+
+
+def test_a_version_that_reads_files_needs_trust(tmp_path: Path) -> None:
+    module = tf.Module()
+    read = tf.function(lambda text: {"text": tf.map_fn(tf.io.read_file, text)})
+    signature = read.get_concrete_function(text=tf.TensorSpec([None], tf.string))
+    tf.saved_model.save(module, str(tmp_path / "1"), signatures=signature)
+    secret = tmp_path / "secret"
+    secret.write_text("x")
+    with pytest.raises(ValueError, match="Received: the operations ReadFile.*`--trust_models`"):
+        LoadedVersion(tmp_path / "1", ONE_BY_ONE)
+    version = LoadedVersion(tmp_path / "1", ONE_BY_ONE, trusted=True)
+    assert version.answer("serving_default", texts(str(secret).encode()))["text"].tolist() == [b"x"]

@@ -21,7 +21,7 @@ ALLOWED = {
     "models": BELOW_MODELS,
     "training": BELOW_MODELS,
     "reports": BELOW_TASKS,
-    "beam_pipelines": {"entry", "config", "text", "data", "reports"},
+    "beam_pipelines": {"entry", "config", "text", "data", "reports", "storage"},
     "pretraining": BELOW_TASKS | {"reports"},
     "tasks": BELOW_TASKS | {"reports"},
     "experiments": BELOW_TASKS | {"pretraining", "reports", "tasks"},
@@ -50,6 +50,7 @@ MODULES = {
     ("models", "data"): {"bert_tf.data.schema"},
     # A server loads SavedModels without Keras.
     ("serving", "export"): {
+        "bert_tf.export.graphs",
         "bert_tf.export.json_values",
         "bert_tf.export.metadata",
         "bert_tf.export.runtime",
