@@ -23,6 +23,7 @@ from bert_tf.commands.quiet import check_keras_backend, import_tensorflow
 from bert_tf.commands.urls import local_arguments
 from bert_tf.entry.errors import is_expected, one_line
 from bert_tf.entry.packages import missing_package
+from bert_tf.entry.printed import printable
 
 EXIT_FAILURE, EXIT_USAGE, EXIT_INTERRUPTED = 1, 2, 130
 
@@ -151,10 +152,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         message = _missing(error, arguments) or (one_line(error) if is_expected(error) else None)
         if debug or message is None:
             raise
-        print(f"bert-tf: error: {message}", file=sys.stderr)
+        print(f"bert-tf: error: {printable(message)}", file=sys.stderr)
         return EXIT_FAILURE
     summary.setdefault("seconds", round(time.monotonic() - started, 1))
-    print(json.dumps(summary, ensure_ascii=False))
+    print(printable(json.dumps(summary, ensure_ascii=False)))
     return 0
 
 

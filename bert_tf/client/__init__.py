@@ -24,6 +24,8 @@ def connect(
     retries: int = 3,
     token: str | None = None,
     certificate: str | Path | None = None,
+    client_certificate: str | Path | None = None,
+    client_key: str | Path | None = None,
 ) -> ModelClient:
     """Returns a client for a served model.
 
@@ -35,6 +37,8 @@ def connect(
         token: access token, sent as `Authorization: Bearer TOKEN`.
         certificate: PEM file with the server's certificate or its certificate authority; defaults to the authorities
             that the machine trusts.
+        client_certificate: PEM file with the certificate that the server asks for; None for none.
+        client_key: PEM file with its key.
 
     Returns:
         The client.
@@ -50,7 +54,7 @@ def connect(
         >>> prediction["label"] in ("negative", "positive"), len(prediction["probabilities"])
         (True, 2)
     """
-    options = ClientOptions(timeout, retries, token, certificate)
+    options = ClientOptions(timeout, retries, token, certificate, client_certificate, client_key)
     if url.startswith(("http://", "https://")):
         return RestClient(url, options)
     if url.startswith(("grpc://", "grpcs://")):

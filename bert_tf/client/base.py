@@ -36,6 +36,8 @@ class ClientOptions:
     retries: int = 3
     token: str | None = None
     certificate: str | Path | None = None
+    client_certificate: str | Path | None = None
+    client_key: str | Path | None = None
 
 
 class PredictError(RuntimeError):

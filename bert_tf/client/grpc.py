@@ -49,8 +49,10 @@ class GrpcClient:
         # The server limits the size of responses.
         limits = [("grpc.max_receive_message_length", -1)]
         if match["secure"]:
-            trusted = Path(options.certificate).read_bytes() if options.certificate is not None else None
-            channel = grpc.secure_channel(self._server, grpc.ssl_channel_credentials(trusted), limits)
+            files = (options.certificate, options.client_key, options.client_certificate)
+            trusted, key, certificate = (Path(file).read_bytes() if file is not None else None for file in files)
+            credentials = grpc.ssl_channel_credentials(trusted, key, certificate)
+            channel = grpc.secure_channel(self._server, credentials, limits)
         else:
             channel = grpc.insecure_channel(self._server, limits)
         self._metadata = [("authorization", f"Bearer {options.token}")] if options.token is not None else []

@@ -30,6 +30,8 @@ class RestClient:
             self._headers["Authorization"] = f"Bearer {options.token}"
         is_secure = url.startswith("https://")
         context = ssl.create_default_context(cafile=options.certificate) if is_secure else None
+        if context is not None and options.client_certificate is not None:
+            context.load_cert_chain(options.client_certificate, options.client_key)
         self._opener = urllib.request.build_opener(urllib.request.HTTPSHandler(context=context), _NoRedirects)
 
     def predict(self, instances: Sequence[Any], signature_name: str | None = None) -> list[Any]:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from bert_tf.commands.inputs import check_path
 from bert_tf.config.preset_names import preset_directory
 from bert_tf.data.manifest import data_directories
+from bert_tf.entry.printed import printable
 from bert_tf.export.versions import version_folders
 
 if TYPE_CHECKING:
@@ -45,12 +46,12 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
         if isinstance(value, dict):
             print(f"{name}:")
             for key, item in value.items():
-                print(f"  {key}: {item}")
+                print(f"  {printable(key)}: {printable(item)}")
         elif isinstance(value, list):
             more = f" and {len(value) - _SHOWN} more" if len(value) > _SHOWN else ""
-            print(f"{name}: {', '.join(map(str, value[:_SHOWN])) or 'none'}{more}")
+            print(f"{name}: {', '.join(map(printable, value[:_SHOWN])) or 'none'}{more}")
         else:
-            print(f"{name}: {value}")
+            print(f"{name}: {printable(value)}")
     return {"output": str(path), **summary}
 
 
@@ -84,9 +85,12 @@ def _data(folders: list[Path]) -> dict[str, Any]:
     """Prints the report of every directory; returns its summary, or a summary for each of several by name."""
     from bert_tf.reports.data.facts import describe_data
     from bert_tf.reports.data.words import in_words
+    from bert_tf.storage.mirrors import is_mirror
 
     reports = {folder.name: describe_data(folder, checksums=True) for folder in folders}
-    kind = "pre-training data, every checksum matches"
+    # Of data on a store, only the shards of the shown examples are fetched.
+    compared = "the checksums of the shards read match" if is_mirror(folders[0]) else "every checksum matches"
+    kind = f"pre-training data, {compared}"
     for name, report in reports.items():
         print(f"{name}: {kind}\n\n{in_words(report)}\n")
     summaries = {name: report.summary() for name, report in reports.items()}

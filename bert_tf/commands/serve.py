@@ -19,7 +19,7 @@ _DEFAULT_NAME = "default"
 # Flags of files.
 _FILES = (
     "batching_parameters_file", "model_config_file", "monitoring_config_file",
-    "tls_certificate", "tls_key", "token_file",
+    "tls_certificate", "tls_key", "tls_client_authority", "token_file",
 )  # fmt: skip
 # Minimum value of each numeric flag.
 _LOWEST = {
@@ -104,9 +104,13 @@ def _add_access(group: argparse._ArgumentGroup) -> None:
     file("--tls_certificate", help="PEM file, for HTTPS and gRPC; needs --tls_key")
     file("--tls_key", help="PEM file of the certificate's private key")
     file(
+        "--tls_client_authority",
+        help="PEM file of the authority whose certificates clients must have (mTLS); default: clients need none",
+    )
+    file(
         "--token_file",
-        help="file with the token that requests need as `Authorization: Bearer TOKEN`; default: the environment "
-        "variable BERT_TF_SERVE_TOKEN, if set",
+        help="file of tokens, one on a line; requests need one as `Authorization: Bearer TOKEN`; default: the token in "
+        "the environment variable BERT_TF_SERVE_TOKEN, if set. SIGHUP reads tokens and certificates again",
     )
     group.add_argument("--access_log", action="store_true", help="log each request to standard error")
 
@@ -190,14 +194,14 @@ def _models(args: argparse.Namespace) -> list[Any]:
 
 
 def _options(args: argparse.Namespace) -> Any:
-    from bert_tf.serving.access import AccessOptions, read_token
+    from bert_tf.serving.access import AccessOptions, read_tokens
     from bert_tf.serving.grpc.server import GrpcOptions
     from bert_tf.serving.http.app import RestOptions
     from bert_tf.serving.http.connection import ConnectionLimits
     from bert_tf.serving.http.request_body import BodyLimits
     from bert_tf.serving.server import ServerOptions
 
-    access = AccessOptions(tuple(args.allowed_hosts), read_token(args.token_file))
+    access = AccessOptions(tuple(args.allowed_hosts), read_tokens(args.token_file))
     return ServerOptions(
         host=args.host,
         port=_rest_port(args),
@@ -225,7 +229,7 @@ def _options(args: argparse.Namespace) -> Any:
             max_message_bytes=args.max_request_bytes,
             max_connections=args.max_connections,
             allow_reload_config=args.allow_reload_config,
-            token=access.token,
+            tokens=access.tokens,
         ),
     )
 
@@ -249,6 +253,8 @@ def _check(args: argparse.Namespace) -> None:
     for name, other in (("tls_certificate", "tls_key"), ("tls_key", "tls_certificate")):
         if getattr(args, name) and not getattr(args, other):
             raise ConfigError(f"--{name} needs --{other}. Set both, or neither for plain HTTP.")
+    if args.tls_client_authority and not args.tls_key:
+        raise ConfigError("--tls_client_authority needs --tls_certificate and --tls_key. Set all three.")
     for name in _FILES:
         if path := getattr(args, name):
             check_path(input_path(path), f"--{name}")
@@ -271,7 +277,7 @@ def _batching(args: argparse.Namespace) -> Any:
 def _tls(args: argparse.Namespace) -> Any:
     from bert_tf.serving.access import TlsFiles
 
-    return TlsFiles(args.tls_certificate, args.tls_key) if args.tls_key else None
+    return TlsFiles(args.tls_certificate, args.tls_key, args.tls_client_authority) if args.tls_key else None
 
 
 def _check_tf_serving_names(args: argparse.Namespace) -> None:

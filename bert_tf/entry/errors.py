@@ -6,6 +6,8 @@ import re
 import sys
 from collections.abc import Callable
 
+from bert_tf.entry.printed import printable
+
 # TensorFlow puts names of graph nodes before or after the reason.
 _NODES = re.compile(r"\{\{(?:function_)?node [^}]*\}\}|\[\[\{\{node.*|\[Op:.*", re.DOTALL)
 _STATUS = re.compile(r"^\(\d+\) [A-Z_]+:\s*")
@@ -42,7 +44,7 @@ def run_program(main: Callable[[], int]) -> int:
     except Exception as error:
         if not is_expected(error):
             raise
-        print(f"error: {one_line(error)}", file=sys.stderr)
+        print(f"error: {printable(one_line(error))}", file=sys.stderr)
         return 1
 
 

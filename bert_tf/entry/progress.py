@@ -8,6 +8,8 @@ import sys
 import time
 from collections.abc import Iterator
 
+from bert_tf.entry.printed import printable
+
 _SECONDS_BETWEEN_LINES = 5.0
 
 
@@ -60,4 +62,4 @@ def progress_shown(name: str) -> Iterator[None]:
 
 class _Elapsed(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
-        return f"[{record.relativeCreated / 1000:4.0f} s] {record.getMessage()}"
+        return f"[{record.relativeCreated / 1000:4.0f} s] {printable(record.getMessage())}"

@@ -1,7 +1,8 @@
-"""Access options of both interfaces: host names, the bearer token, and TLS."""
+"""Access options of both interfaces: host names, bearer tokens, and TLS."""
 
 from __future__ import annotations
 
+import asyncio
 import hmac
 import ipaddress
 import os
@@ -9,6 +10,7 @@ import ssl
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import grpc
 
@@ -19,30 +21,80 @@ TOKEN_VARIABLE = "BERT_TF_SERVE_TOKEN"
 _SCHEME = "bearer "
 
 
+@dataclass
+class Tokens:
+    """Bearer tokens, one of which a request must have.
+
+    Args:
+        values: the tokens.
+        path: file that `reload` reads again; None for fixed tokens.
+    """
+
+    values: tuple[str, ...]
+    path: Path | None = None
+
+    def check(self, authorization: str) -> None:
+        """Compares the value of an Authorization header with the tokens. Raises ServingError (401) for another one."""
+        sent = authorization[len(_SCHEME) :].strip() if authorization.lower().startswith(_SCHEME) else ""
+        found = sent.encode("utf-8", "replace")
+        # All of them, so that the time does not tell which one is near.
+        if not sum([hmac.compare_digest(found, token.encode()) for token in self.values]):
+            message = "this server needs a token; send the header `Authorization: Bearer TOKEN`"
+            raise ServingError(message, grpc.StatusCode.UNAUTHENTICATED)
+
+    def reload(self) -> None:
+        """Reads the file again. Raises ConfigError or OSError if it has no tokens, and keeps those of before."""
+        if self.path is not None:
+            self.values = _tokens_in(self.path.read_text(encoding="utf-8", errors="replace"), str(self.path))
+
+
 @dataclass(frozen=True)
 class AccessOptions:
     """Options of access control."""
 
     # Host names that clients may use for the server, and whose web pages may send requests; `*` for any.
     allowed_hosts: tuple[str, ...] = ()
-    token: str | None = None  # required as `Authorization: Bearer TOKEN`; None for no authentication
+    tokens: Tokens | None = None  # None for no authentication
 
 
-def read_token(path: Path | None, environment: Mapping[str, str] = os.environ) -> str | None:
-    """Returns the bearer token of a file, or of `BERT_TF_SERVE_TOKEN` without a path; None if the variable is not set.
+class GuessLimit:
+    """Answers wrong tokens one after the other, ten a second at most, so that tokens cannot be guessed quickly."""
 
-    Raises ConfigError if the token is empty, or is not printable ASCII without spaces.
+    def __init__(self, seconds: float = 0.1) -> None:
+        self._seconds = seconds
+        self._next = 0.0
+
+    async def wait(self) -> None:
+        """Waits for the turn of a wrong token."""
+        now = asyncio.get_running_loop().time()
+        turn = max(now, self._next)
+        self._next = turn + self._seconds
+        await asyncio.sleep(turn - now)
+
+
+def read_tokens(path: Path | None, environment: Mapping[str, str] = os.environ) -> Tokens | None:
+    """Returns the bearer tokens of a file, one on each line, or that of `BERT_TF_SERVE_TOKEN` without a path.
+
+    Returns None if the variable is not set either. Raises ConfigError if there is no token, or one that is not
+    printable ASCII without spaces.
     """
-    if path is None and TOKEN_VARIABLE not in environment:
+    if path is not None:
+        tokens = Tokens((), path)
+        tokens.reload()
+        return tokens
+    if TOKEN_VARIABLE not in environment:
         return None
-    source = str(path) if path else f"the variable {TOKEN_VARIABLE}"
-    token = (path.read_text(encoding="utf-8", errors="replace") if path else environment[TOKEN_VARIABLE]).strip()
-    if not token or not all("!" <= character <= "~" for character in token):
+    return Tokens(_tokens_in(environment[TOKEN_VARIABLE], f"the variable {TOKEN_VARIABLE}"))
+
+
+def _tokens_in(text: str, source: str) -> tuple[str, ...]:
+    tokens = tuple(line.strip() for line in text.splitlines() if line.strip())
+    if not tokens or not all("!" <= character <= "~" for token in tokens for character in token):
         raise ConfigError(
-            f"{source}: a token must be printable ASCII without spaces, on one line. "
+            f"{source}: a token must be printable ASCII without spaces, one on a line. "
             "Make one with `openssl rand -hex 32`."
         )
-    return token
+    return tokens
 
 
 def is_loopback(host: str) -> bool:
@@ -55,33 +107,59 @@ def is_loopback(host: str) -> bool:
         return False
 
 
-def check_token(authorization: str, token: str | None) -> None:
-    """Compares the value of an Authorization header with the token. Raises ServingError (401) if they differ."""
-    if token is None:
-        return
-    sent = authorization[len(_SCHEME) :].strip() if authorization.lower().startswith(_SCHEME) else ""
-    if not hmac.compare_digest(sent.encode("utf-8", "replace"), token.encode()):
-        message = "this server needs a token; send the header `Authorization: Bearer TOKEN`"
-        raise ServingError(message, grpc.StatusCode.UNAUTHENTICATED)
-
-
 @dataclass(frozen=True)
 class TlsFiles:
     """A certificate and its key, in PEM. Raises ConfigError if they cannot be parsed or do not match."""
 
     certificate: Path  # followed by the certificates of the intermediate authorities
     key: Path  # without a passphrase
+    client_authority: Path | None = None  # authority of the certificates that clients must have; None for none
 
     def __post_init__(self) -> None:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         try:
             # An empty passphrase, because without one OpenSSL would prompt on the terminal.
-            ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(self.certificate, self.key, password="")
+            context.load_cert_chain(self.certificate, self.key, password="")
         except ssl.SSLError as error:
             raise ConfigError(
                 f"{self.certificate} and {self.key} must be a certificate and its key without a passphrase, in PEM. "
                 f"Received: {error}"
             ) from error
+        if self.client_authority is not None:
+            try:
+                context.load_verify_locations(self.client_authority)
+            except ssl.SSLError as error:
+                raise ConfigError(
+                    f"{self.client_authority} must hold certificates of authorities in PEM. Received: {error}"
+                ) from error
+
+    def http_options(self) -> dict[str, Any]:
+        """Returns the options of uvicorn."""
+        options: dict[str, Any] = {"ssl_certfile": self.certificate, "ssl_keyfile": self.key}
+        if self.client_authority is not None:
+            options |= {"ssl_ca_certs": str(self.client_authority), "ssl_cert_reqs": ssl.CERT_REQUIRED}
+        return options
 
     def grpc_credentials(self) -> grpc.ServerCredentials:
-        """Returns the credentials of a gRPC server."""
-        return grpc.ssl_server_credentials([(self.key.read_bytes(), self.certificate.read_bytes())])
+        """Returns the credentials of a gRPC server, which reads renewed files at the next connection."""
+        first = self._configuration()
+        latest = [first[0]]
+
+        def renewed() -> grpc.ServerCertificateConfiguration | None:
+            try:
+                content, configuration = self._configuration()
+            except OSError:
+                return None
+            if content == latest[0]:
+                return None
+            latest[0] = content
+            return configuration
+
+        return grpc.dynamic_ssl_server_credentials(
+            first[1], renewed, require_client_authentication=self.client_authority is not None
+        )
+
+    def _configuration(self) -> tuple[tuple[bytes, bytes], grpc.ServerCertificateConfiguration]:
+        content = self.key.read_bytes(), self.certificate.read_bytes()
+        authority = None if self.client_authority is None else self.client_authority.read_bytes()
+        return content, grpc.ssl_server_certificate_configuration([content], authority)

@@ -31,6 +31,8 @@ _HTTP_STATUS = {
     grpc.StatusCode.UNAUTHENTICATED: 401,
 }
 _INTERNAL_STATUS = 500
+# Messages quote names of requests, which may have megabytes.
+_MAX_MESSAGE = 2000
 _OF_NUMBER = {code.value[0]: code for code in grpc.StatusCode}
 
 
@@ -40,7 +42,7 @@ class ServingError(Exception):
     def __init__(
         self, message: str, code: grpc.StatusCode = INVALID_ARGUMENT, *, http_status: int | None = None
     ) -> None:
-        super().__init__(message)
+        super().__init__(message if len(message) <= _MAX_MESSAGE else f"{message[:_MAX_MESSAGE]}…")
         self.code = code
         self.http_status = http_status or _HTTP_STATUS.get(code, _INTERNAL_STATUS)
 

@@ -67,7 +67,7 @@ class ServerOptions:
             rejected (503, UNAVAILABLE).
         max_text_bytes: maximum bytes of one text; longer ones are rejected (400, INVALID_ARGUMENT).
         connections: limits of REST connections; gRPC has the same maximum number.
-        tls: certificate and key in PEM files; None for plain HTTP and gRPC.
+        tls: certificate and key in PEM files; None for plain HTTP and gRPC. SIGHUP reads them and the tokens again.
         drain_seconds: seconds for which the server still accepts requests after a stop signal, while `/readyz` returns
             503.
         access_log: True to log each request.
@@ -255,12 +255,17 @@ def _config(app: Callable[..., Starlette] | Starlette, options: ServerOptions) -
         factory=not isinstance(app, Starlette),
         http=functools.partial(BoundedConnection, limits=limits),
         workers=options.workers,
-        ssl_certfile=options.tls and options.tls.certificate,
-        ssl_keyfile=options.tls and options.tls.key,
+        reread=functools.partial(_reload_tokens, options),
         timeout_graceful_shutdown=_GRACE_SECONDS,
         # A worker does not answer for some seconds while it loads a large model.
         timeout_worker_healthcheck=60,
+        **(options.tls.http_options() if options.tls else {}),
     )
+
+
+def _reload_tokens(options: ServerOptions) -> None:
+    if options.rest.access.tokens is not None:
+        options.rest.access.tokens.reload()
 
 
 def _print_addresses(
@@ -284,7 +289,7 @@ def _warnings(options: ServerOptions) -> list[str]:
     """Returns warnings about a server that other machines can reach without TLS or authentication."""
     missing = {
         "TLS (--tls_certificate, --tls_key)": options.tls is None,
-        "authentication (--token_file)": options.rest.access.token is None,
+        "authentication (--token_file)": options.rest.access.tokens is None,
     }
     named = " and no ".join(name for name, is_missing in missing.items() if is_missing)
     if is_loopback(options.host) or not named:

@@ -13,7 +13,7 @@ from typing import Any
 import grpc
 from google.protobuf.message import DecodeError
 
-from bert_tf.serving.access import check_token
+from bert_tf.serving.access import GuessLimit, Tokens
 from bert_tf.serving.errors import ServingError, break_reference_cycles
 from bert_tf.serving.logs import logged_call
 from bert_tf.serving.requests.admission import Admission
@@ -44,15 +44,18 @@ class RequestReader(grpc.aio.ServerInterceptor):
     """Reads the single message of a call, and answers it in a thread.
 
     A call that waits for its message holds no thread, so that slow clients do not block others. A method takes the
-    message and its `Call`, and raises ServingError. `token` is required in the metadata as `authorization: Bearer
-    TOKEN`, except for probes of the health service; None for no authentication.
+    message and its `Call`, and raises ServingError. One of `tokens` is required in the metadata as `authorization:
+    Bearer TOKEN`, except for probes of the health service; None for no authentication.
     """
 
-    def __init__(self, admission: Admission, limits: ReaderLimits, threads: Executor, token: str | None = None) -> None:
+    def __init__(
+        self, admission: Admission, limits: ReaderLimits, threads: Executor, tokens: Tokens | None = None
+    ) -> None:
         self._admission = admission
         self._limits = limits
         self._threads = threads
-        self._token = token
+        self._tokens = tokens
+        self._guesses = GuessLimit()
         self._waiting: dict[asyncio.Timeout, None] = {}
         self._answered = 0
 
@@ -66,10 +69,11 @@ class RequestReader(grpc.aio.ServerInterceptor):
         run = functools.partial(_run, handler.request_deserializer, handler.unary_unary)
 
         async def answer(messages: AsyncIterator[bytes], context: Any) -> Any:
+            # The line of the log is written before the client has the answer.
             with logged_call(name, context.peer()) as outcome:
                 try:
-                    if not is_probe:
-                        check_token(_authorization(context), self._token)
+                    if self._tokens is not None and not is_probe:
+                        self._tokens.check(_authorization(context))
                     return await self._answer(messages, context, run, is_probe)
                 except ServingError as error:
                     outcome.code, message = error.code, str(error)
@@ -77,8 +81,9 @@ class RequestReader(grpc.aio.ServerInterceptor):
                 except asyncio.CancelledError:
                     outcome.code = grpc.StatusCode.CANCELLED
                     raise
-                # Raises an error.
-                return await context.abort(outcome.code, message)
+                if outcome.code is grpc.StatusCode.UNAUTHENTICATED:
+                    await self._guesses.wait()
+            return await context.abort(outcome.code, message)
 
         return grpc.stream_unary_rpc_method_handler(answer, response_serializer=handler.response_serializer)
 

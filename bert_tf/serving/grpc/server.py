@@ -10,6 +10,7 @@ from typing import Any
 
 import grpc
 
+from bert_tf.serving.access import Tokens
 from bert_tf.serving.grpc.reader import ReaderLimits, RequestReader
 from bert_tf.serving.grpc.services import add_services
 from bert_tf.serving.requests.threads import RequestThreads
@@ -29,10 +30,10 @@ class GrpcOptions:
     max_requests: int = 512  # answered at once
     message_seconds: float = 5.0  # time-out for the arrival of a message
     max_waiting: int = 4096  # calls that wait for their message; the oldest one ends for a further one
-    max_streams: int = 128  # open calls of a connection; its client holds further ones back
+    max_streams: int = 1024  # open calls of a connection; its client holds further ones back
     threads: int = 64  # that answer requests
     max_connections: int = 1000  # open ones; further ones are closed
-    token: str | None = None  # bearer token that calls must have; None for no authentication
+    tokens: Tokens | None = None  # bearer tokens, one of which a call must have; None for no authentication
     # HandleReloadConfigRequest may change the models: any client can make the server read any folder of the machine.
     allow_reload_config: bool = False
 
@@ -74,7 +75,7 @@ async def _created(service: Service, options: GrpcOptions) -> grpc.aio.Server:
     limits = ReaderLimits(options.message_seconds, options.max_waiting, options.max_requests)
     threads = RequestThreads(options.threads, "grpc")
     server = grpc.aio.server(
-        interceptors=[RequestReader(service.admission, limits, threads, options.token)],
+        interceptors=[RequestReader(service.admission, limits, threads, options.tokens)],
         options=[
             ("grpc.max_receive_message_length", options.max_message_bytes),
             # The size of a response is limited by its number of values.

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from urllib.parse import urlsplit
+import re
 
 import grpc
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from bert_tf.serving.access import AccessOptions, check_token, is_loopback
+from bert_tf.serving.access import AccessOptions, GuessLimit, is_loopback
 from bert_tf.serving.errors import ServingError
 from bert_tf.serving.http.responses import error_response
 
 # Probes have no token, and the page asks the user for it.
 _WITHOUT_TOKEN = ("/", "/livez", "/readyz")
 _ANY_HOST = "*"
+_AUTHORITY = re.compile(r"(?:(?P<name>[\w.-]+)|\[(?P<ipv6>[0-9A-Fa-f:.]+)\])(?::[0-9]*)?")
+_CONTINUE = "100-continue"
 _SECURITY_HEADERS = {
     "content-security-policy": "default-src 'none'; frame-ancestors 'none'",
     "x-frame-options": "DENY",
@@ -55,8 +57,8 @@ class AccessRules:
                 "start the server with `--allowed_hosts` and the page's host name",
                 grpc.StatusCode.PERMISSION_DENIED,
             )
-        if path not in _WITHOUT_TOKEN:
-            check_token(headers.get("authorization", ""), self._options.token)
+        if path not in _WITHOUT_TOKEN and self._options.tokens is not None:
+            self._options.tokens.check(headers.get("authorization", ""))
 
     def _is_own(self, name: str) -> bool:
         return is_loopback(name) or name == self._bound_host or name in self._allowed
@@ -69,11 +71,12 @@ class AccessRules:
 
 
 class AccessMiddleware:
-    """Rejects requests by `AccessRules` and requests with two lengths, and adds security headers to all responses."""
+    """Rejects requests by `AccessRules` and ambiguous ones, and adds security headers to all responses."""
 
     def __init__(self, app: ASGIApp, rules: AccessRules) -> None:
         self._app = app
         self._rules = rules
+        self._guesses = GuessLimit()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handles one request."""
@@ -88,7 +91,12 @@ class AccessMiddleware:
                     headers.setdefault(name, value)
             await send(message)
 
+        scope = _with_origin_form(scope)
         headers = Headers(scope=scope)
+        if headers.get("expect", _CONTINUE).lower() != _CONTINUE:
+            error = ServingError(f"Expect must be {_CONTINUE}. Received: {headers['expect'][:80]!r}", http_status=417)
+            await error_response(error)(scope, receive, send_with_headers)
+            return
         if "content-length" in headers and "transfer-encoding" in headers:
             # A proxy that uses the other length would see another request in the body (request smuggling).
             error = ServingError("a request must have either Content-Length or Transfer-Encoding. Received: both")
@@ -99,14 +107,30 @@ class AccessMiddleware:
         try:
             self._rules.check(scope["method"], scope["path"], headers)
         except ServingError as error:
+            if error.code is grpc.StatusCode.UNAUTHENTICATED:
+                await self._guesses.wait()
             await error_response(error)(scope, receive, send_with_headers)
             return
         await self._app(scope, receive, send_with_headers)
 
 
+def _with_origin_form(scope: Scope) -> Scope:
+    """Returns a request whose target is a path: a URL in its place, which proxies send, names the host too."""
+    if scope["path"].startswith("/") or "://" not in scope["path"]:
+        return scope
+    host, slash, path = scope["path"].partition("://")[2].partition("/")
+    _, raw_slash, raw_path = scope["raw_path"].partition(b"://")[2].partition(b"/")
+    # The header Host is ignored then (RFC 9112, section 3.2.2).
+    headers = [(name, value) for name, value in scope["headers"] if name != b"host"]
+    return {
+        **scope,
+        "path": f"{slash or '/'}{path}",
+        "raw_path": (raw_slash or b"/") + raw_path,
+        "headers": [*headers, (b"host", host.encode("latin-1", "replace"))],
+    }
+
+
 def _name(host: str) -> str:
-    """Returns a host name in lower case, without port and IPv6 brackets."""
-    try:
-        return (urlsplit(f"//{host}").hostname or "").rstrip(".")
-    except ValueError:
-        return ""
+    """Returns a host name in lower case, without port and IPv6 brackets; empty for anything else, such as `a@host`."""
+    match = _AUTHORITY.fullmatch(host)
+    return (match["name"] or match["ipv6"]).lower().rstrip(".") if match else ""

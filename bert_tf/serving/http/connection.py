@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 import resource
 from dataclasses import dataclass
 from typing import Any
 
+import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 logger = logging.getLogger(__name__)
@@ -105,6 +107,15 @@ class BoundedConnection(H11Protocol):
         if self._write_deadline is not None:
             self._write_deadline.cancel()
             self._write_deadline = None
+
+    def send_400_response(self, msg: str) -> None:
+        """Refuses a request that is not HTTP in the form of all errors, and closes the connection."""
+        content = json.dumps({"error": msg}).encode()
+        length = str(len(content)).encode()
+        headers = [(b"content-type", b"application/json"), (b"content-length", length), (b"connection", b"close")]
+        for event in (h11.Response(status_code=400, headers=headers), h11.Data(data=content), h11.EndOfMessage()):
+            self.transport.write(self.conn.send(event) or b"")
+        self.transport.close()
 
     def close(self) -> None:
         """Closes the connection between two requests."""

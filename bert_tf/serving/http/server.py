@@ -6,8 +6,10 @@ import asyncio
 import contextlib
 import functools
 import logging
+import signal
 import socket
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
 from typing import Any, cast
 
 from uvicorn import Config, Server
@@ -33,9 +35,14 @@ class _EventLoop(asyncio.SelectorEventLoop):
 
 
 class DrainingConfig(Config):
-    """uvicorn configuration with the drain time of `DrainingServer`, and without uvicorn's log configuration."""
+    """uvicorn configuration with the drain time of `DrainingServer`, and without uvicorn's log configuration.
 
-    def __init__(self, *args: Any, drain_seconds: float, **kwargs: Any) -> None:
+    `reread` is called on SIGHUP, besides reading the certificate again; it raises ValueError or OSError.
+    """
+
+    def __init__(
+        self, *args: Any, drain_seconds: float, reread: Callable[[], None] = lambda: None, **kwargs: Any
+    ) -> None:
         kwargs |= {"log_config": None, "access_log": False, "server_header": False, "ws": "none"}
         # Proxy headers name the client and scheme of a request, but any client can send them.
         kwargs["proxy_headers"] = False
@@ -43,6 +50,7 @@ class DrainingConfig(Config):
         kwargs["backlog"] = MAX_ACCEPTED
         super().__init__(*args, **kwargs)
         self.drain_seconds = drain_seconds
+        self.reread = reread
 
     def get_loop_factory(self) -> Callable[[], asyncio.AbstractEventLoop]:
         """Returns the class of the event loop."""
@@ -60,6 +68,31 @@ class DrainingServer(Server):
     def __init__(self, config: DrainingConfig) -> None:
         super().__init__(config)
         self._drain_seconds = config.drain_seconds
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Handles the stop signals, and SIGHUP, which would end the process, within the block."""
+        with super().capture_signals():
+            if threading.current_thread() is not threading.main_thread():
+                yield
+                return
+            former = signal.signal(signal.SIGHUP, lambda *_: self._reread())
+            try:
+                yield
+            finally:
+                signal.signal(signal.SIGHUP, former)
+
+    def _reread(self) -> None:
+        """Reads the certificate and the tokens again, for further connections and requests."""
+        config = cast(DrainingConfig, self.config)
+        try:
+            if config.ssl is not None and config.ssl_certfile is not None:
+                config.ssl.load_cert_chain(config.ssl_certfile, config.ssl_keyfile, password="")
+            config.reread()
+        except (ValueError, OSError) as error:
+            logger.error("certificate and tokens are those of before: %s", error)
+            return
+        logger.warning("certificate and tokens were read again")
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Stops the server."""

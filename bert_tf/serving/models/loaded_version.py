@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import logging
 import os
 import threading
 from collections.abc import Callable, Iterable
@@ -21,6 +22,8 @@ from bert_tf.serving.models.batching import Batcher, BatchingOptions
 from bert_tf.serving.models.model_card import read_card
 from bert_tf.serving.requests.cancellation import Cancellation
 from bert_tf.serving.requests.tensors import Arrays, Specs, check_rows
+
+logger = logging.getLogger(__name__)
 
 # Maximum number of values in a response; as Python objects and JSON they take about 60 bytes each.
 MAX_ANSWER_VALUES = 2**22
@@ -120,11 +123,14 @@ class LoadedVersion:
             self._leases -= 1
             self._released.notify_all()
 
-    def close(self) -> None:
-        """Waits for the current requests, and ends the batcher's threads."""
+    def close(self, seconds: float | None = None) -> None:
+        """Waits for the current requests, and ends the batcher's threads; leaves them after `seconds`."""
         with self._released:
-            self._released.wait_for(lambda: self._leases == 0)
-        self._batcher.close()
+            ended = self._released.wait_for(lambda: self._leases == 0, seconds)
+        if ended:
+            self._batcher.close()
+        else:
+            logger.error("version %d: its requests did not end in %.0f s", self.version, seconds)
 
     def warm_up(self, requests: Iterable[tuple[str, Arrays]]) -> int:
         """Runs warm-up requests in parallel, because a single thread optimizes each graph; returns their number."""

@@ -39,6 +39,8 @@ logger = logging.getLogger(__name__)
 
 # Concurrent loads of all models together; each holds a version in memory in addition to those that serve.
 LOAD_THREADS = 4
+# Time for the last requests when the manager ends; their threads are daemons.
+_LAST_SECONDS = 10.0
 # Maximum number of versions that wait for their last requests at the same time.
 _UNLOAD_THREADS = 32
 
@@ -110,7 +112,7 @@ class ModelManager:
         self._unloader.shutdown()
         for model in models:
             for loaded in model.serving.values():
-                loaded.close()
+                loaded.close(_LAST_SECONDS)
 
     @contextlib.contextmanager
     def lease(self, name: str, version: int | None = None, label: str | None = None) -> Iterator[LoadedVersion]:

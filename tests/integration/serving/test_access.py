@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 from collections.abc import Callable, Iterator
@@ -14,7 +15,7 @@ import trustme
 from starlette.testclient import TestClient
 
 from bert_tf.client import PredictError, connect
-from bert_tf.serving.access import AccessOptions, TlsFiles
+from bert_tf.serving.access import AccessOptions, TlsFiles, Tokens
 from bert_tf.serving.grpc.server import GrpcOptions, GrpcServer
 from bert_tf.serving.http.app import RestOptions, create_app
 from bert_tf.serving.service import Service
@@ -24,7 +25,9 @@ TOKEN = "correct-horse"
 
 @pytest.fixture(scope="module")
 def guarded(service: Service) -> TestClient:
-    return TestClient(create_app(service, RestOptions(access=AccessOptions(token=TOKEN))), base_url="http://localhost")
+    return TestClient(
+        create_app(service, RestOptions(access=AccessOptions(tokens=Tokens((TOKEN,))))), base_url="http://localhost"
+    )
 
 
 @pytest.mark.parametrize("sent", ["", "Bearer", "Bearer ", "Bearer wrong", f"Basic {TOKEN}", TOKEN, "Bearer \xff"])
@@ -68,6 +71,9 @@ def files(authority: trustme.CA, tmp_path_factory: pytest.TempPathFactory) -> Pa
     authority.cert_pem.write_to_path(str(folder / "authority.pem"))
     issued.private_key_pem.write_to_path(str(folder / "key.pem"))
     issued.cert_chain_pems[0].write_to_path(str(folder / "certificate.pem"))
+    own = authority.issue_cert("ada@example.org")
+    own.private_key_pem.write_to_path(str(folder / "own_key.pem"))
+    own.cert_chain_pems[0].write_to_path(str(folder / "own.pem"))
     return folder
 
 
@@ -75,11 +81,11 @@ def files(authority: trustme.CA, tmp_path_factory: pytest.TempPathFactory) -> Pa
 def addresses(service: Service, files: Path, listening: Callable[..., Any]) -> Iterator[tuple[str, str]]:
     """URLs of a model over TLS."""
     tls = TlsFiles(files / "certificate.pem", files / "key.pem")
-    server = GrpcServer(service, GrpcOptions(token=TOKEN))
+    server = GrpcServer(service, GrpcOptions(tokens=Tokens((TOKEN,))))
     port = server.add_port("127.0.0.1:0", tls.grpc_credentials())
     server.start()
-    app = create_app(service, RestOptions(access=AccessOptions(token=TOKEN)))
-    with listening(app, ssl_certfile=tls.certificate, ssl_keyfile=tls.key) as address:
+    app = create_app(service, RestOptions(access=AccessOptions(tokens=Tokens((TOKEN,)))))
+    with listening(app, **tls.http_options()) as address:
         yield f"{address.replace('http:', 'https:')}/v1/models/classifier", f"grpcs://localhost:{port}/classifier"
     server.stop(None)
 
@@ -94,3 +100,72 @@ def test_clients_use_tls_and_the_token(addresses: tuple[str, str], files: Path) 
         with pytest.raises(ConnectionError):
             # This machine does not trust the certificate authority.
             connect(url, token=TOKEN, retries=0, timeout=10).status()
+
+
+def test_clients_need_a_certificate_of_the_authority(
+    service: Service, files: Path, listening: Callable[..., Any]
+) -> None:
+    tls = TlsFiles(files / "certificate.pem", files / "key.pem", files / "authority.pem")
+    server = GrpcServer(service, GrpcOptions())
+    port = server.add_port("127.0.0.1:0", tls.grpc_credentials())
+    server.start()
+    with listening(create_app(service, RestOptions()), **tls.http_options()) as address:
+        urls = (f"{address.replace('http:', 'https:')}/v1/models/classifier", f"grpcs://localhost:{port}/classifier")
+        for url in urls:
+            trusted: dict[str, Any] = {"certificate": files / "authority.pem", "retries": 0, "timeout": 20}
+            own = {"client_certificate": files / "own.pem", "client_key": files / "own_key.pem"}
+            assert connect(url, **trusted, **own).status()
+            with pytest.raises(ConnectionError):
+                connect(url, **trusted).status()
+    server.stop(None)
+
+
+def test_a_renewed_certificate_is_read_at_the_next_connection(service: Service, tmp_path: Path) -> None:
+    authorities = [trustme.CA(), trustme.CA()]
+
+    def write(number: int) -> Path:
+        issued = authorities[number].issue_cert("localhost")
+        issued.private_key_pem.write_to_path(str(tmp_path / "key.pem"))
+        issued.cert_chain_pems[0].write_to_path(str(tmp_path / "certificate.pem"))
+        authorities[number].cert_pem.write_to_path(str(tmp_path / f"authority{number}.pem"))
+        return tmp_path / f"authority{number}.pem"
+
+    first = write(0)
+    server = GrpcServer(service, GrpcOptions())
+    tls = TlsFiles(tmp_path / "certificate.pem", tmp_path / "key.pem")
+    port = server.add_port("127.0.0.1:0", tls.grpc_credentials())
+    server.start()
+    url = f"grpcs://localhost:{port}/classifier"
+    assert connect(url, certificate=first, retries=0).status()
+    second = write(1)
+    assert connect(url, certificate=second, retries=0, timeout=20).status()
+    server.stop(None)
+
+
+def test_a_url_as_target_names_path_and_host(rest: TestClient, service: Service) -> None:
+    app = create_app(service, RestOptions())
+    for target, status in (("http://localhost/v1/models/classifier", 200), ("http://evil.example/livez", 403)):
+        scope = {
+            "type": "http",
+            "method": "GET",
+            "path": target,
+            "raw_path": target.encode(),
+            "query_string": b"",
+            "headers": [(b"host", b"localhost")],
+            "client": ("127.0.0.1", 1),
+        }
+        sent: list[Any] = []
+
+        async def receive() -> Any:
+            return {"type": "http.request", "body": b"", "more_body": False}
+
+        async def send(message: Any, sent: list[Any] = sent) -> None:
+            sent.append(message)
+
+        asyncio.run(app(scope, receive, send))
+        assert sent[0]["status"] == status
+
+
+def test_unknown_expectations_are_refused(rest: TestClient) -> None:
+    assert rest.get("/v1/models/classifier", headers={"expect": "wonders"}).status_code == 417
+    assert rest.get("/v1/models/classifier", headers={"expect": "100-Continue"}).status_code == 200

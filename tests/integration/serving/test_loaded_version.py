@@ -97,3 +97,11 @@ def test_a_version_that_reads_files_needs_trust(tmp_path: Path) -> None:
         LoadedVersion(tmp_path / "1", ONE_BY_ONE)
     version = LoadedVersion(tmp_path / "1", ONE_BY_ONE, trusted=True)
     assert version.answer("serving_default", texts(str(secret).encode()))["text"].tolist() == [b"x"]
+
+
+def test_a_request_that_never_ends_does_not_keep_a_version_open(exported: Callable[[str], Path]) -> None:
+    version = LoadedVersion(exported("classifier"), ONE_BY_ONE)
+    version.acquire()
+    version.close(0.01)
+    version.release()
+    version.close()

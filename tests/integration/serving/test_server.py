@@ -85,6 +85,27 @@ def test_server_answers_rest_and_grpc_and_stops_on_a_signal(exported: Callable[[
     assert json.loads(out)["output"].endswith("classifier")
 
 
+def test_sighup_reads_the_tokens_again(exported: Callable[[str], Path], tmp_path: Path) -> None:
+    tokens = tmp_path / "tokens"
+    tokens.write_text("first")
+    with running("--model", str(exported("classifier").parent), "--token_file", str(tokens)) as server:
+        url = f"{server.url}/v1/models/classifier"
+        assert connect(url, token="first").status()
+        tokens.write_text("second")
+        server.process.send_signal(signal.SIGHUP)
+
+        def accepts(token: str) -> bool:
+            try:
+                return bool(connect(url, token=token, retries=0).status())
+            except PredictError:
+                return False
+
+        until(lambda: accepts("second"))
+        assert not accepts("first")
+        status, _ = server.stop()
+    assert status == 0
+
+
 def test_versions_are_swapped_while_requests_are_answered(exported: Callable[[str], Path], tmp_path: Path) -> None:
     base, source = tmp_path / "classifier", exported("classifier")
     shutil.copytree(source, base / "1")

@@ -28,12 +28,12 @@ def test_flags_reach_the_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         *("--max_text_bytes", "100", "--max_connections", "7", "--drain_seconds", "2.5", "--max_request_bytes", "9"),
     )
     assert found.rest.access.allowed_hosts == ("a.example", "b.example")
-    assert (found.rest.access.token, found.grpc.token) == ("secret", "secret")
+    assert found.rest.access.tokens is found.grpc.tokens and found.grpc.tokens.values == ("secret",)
     assert (found.access_log, found.max_text_bytes, found.drain_seconds) == (True, 100, 2.5)
     assert (found.connections.connections, found.grpc.max_connections) == (7, 7)
     assert (found.rest.body.max_bytes, found.grpc.max_message_bytes) == (9, 9)
     monkeypatch.setenv("BERT_TF_SERVE_TOKEN", "from-environment")
-    assert options().grpc.token == "from-environment"
+    assert options().grpc.tokens.values == ("from-environment",)
 
 
 @pytest.mark.parametrize(

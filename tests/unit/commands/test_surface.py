@@ -40,14 +40,15 @@ SURFACE = {
     "convert": "--dtype --labels --lowercase --original --padded_vocabulary --peer --regression --shard_bytes --source "
     "--target --task --text_columns --vocabulary",
     "average": "--output --preset",
-    "export": "--evaluate --for_serving --max_seq_length --max_sequence_length --output --precision --preset --top_k --version",
+    "export": "--evaluate --for_serving --max_seq_length --max_sequence_length --output --precision --preset --top_k "
+    "--version",
     "serve": "--access_log --allow_reload_config --allow_version_labels_for_unavailable_models --allowed_hosts "
     "--batching_parameters_file --drain_seconds --enable_batching --enable_model_warmup "
     "--file_system_poll_wait_seconds --grpc_port --host --max_connections --max_request_bytes "
     "--max_text_bytes --max_waiting --model --model_base_path --model_config_file "
     "--model_config_file_poll_wait_seconds --model_name --monitoring_config_file --no_batching "
     "--no_warmup --num_load_threads --packed_weights --port --rest_api_port --rest_api_timeout_in_ms "
-    "--tls_certificate --tls_key --token_file --trust_models --workers",
+    "--tls_certificate --tls_client_authority --tls_key --token_file --trust_models --workers",
     "tokenize": "--cased --graph --input --output --vocabulary",
     "inspect": "path",
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,15 @@ import trustme
 from starlette.datastructures import Headers
 
 from bert_tf.config import ConfigError
-from bert_tf.serving.access import TOKEN_VARIABLE, AccessOptions, TlsFiles, is_loopback, read_token
+from bert_tf.serving.access import (
+    TOKEN_VARIABLE,
+    AccessOptions,
+    GuessLimit,
+    TlsFiles,
+    Tokens,
+    is_loopback,
+    read_tokens,
+)
 from bert_tf.serving.errors import ServingError
 from bert_tf.serving.http.access import AccessRules
 
@@ -81,15 +90,54 @@ def test_loopback() -> None:
 def test_tokens_come_from_a_file_or_the_environment(tmp_path: Path) -> None:
     file = tmp_path / "token"
     file.write_text("from-file\n")
-    assert read_token(file, {TOKEN_VARIABLE: "from-environment"}) == "from-file"
-    assert read_token(None, {TOKEN_VARIABLE: "from-environment"}) == "from-environment"
-    assert read_token(None, {}) is None
-    for wrong in ("", "\n", "two words", "two\nlines", "é"):
+    assert read_tokens(file, {TOKEN_VARIABLE: "from-environment"}) == Tokens(("from-file",), file)
+    assert read_tokens(None, {TOKEN_VARIABLE: "from-environment"}) == Tokens(("from-environment",))
+    assert read_tokens(None, {}) is None
+    for wrong in ("", "\n", "two words", "é", "one\ntwo words"):
         file.write_text(wrong)
         with pytest.raises(ConfigError, match="token: a token must be printable ASCII"):
-            read_token(file, {})
+            read_tokens(file, {})
     with pytest.raises(ConfigError, match=TOKEN_VARIABLE):
-        read_token(None, {TOKEN_VARIABLE: ""})
+        read_tokens(None, {TOKEN_VARIABLE: ""})
+
+
+def test_each_token_of_a_file_is_accepted_until_it_is_removed(tmp_path: Path) -> None:
+    file = tmp_path / "tokens"
+    file.write_text("first\n\nsecond\n")
+    tokens = read_tokens(file, {})
+    assert tokens is not None
+    for sent in ("first", "second"):
+        tokens.check(f"Bearer {sent}")
+    file.write_text("second\nthird")
+    tokens.reload()
+    tokens.check("Bearer third")
+    with pytest.raises(ServingError, match="needs a token"):
+        tokens.check("Bearer first")
+    file.write_text("")
+    with pytest.raises(ConfigError):
+        tokens.reload()
+    tokens.check("Bearer third")
+
+
+def test_wrong_tokens_wait_for_their_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    slept: list[float] = []
+
+    async def sleep(seconds: float) -> None:
+        slept.append(seconds)
+
+    async def guess() -> None:
+        limit = GuessLimit(1000.0)
+        for _ in range(3):
+            await limit.wait()
+
+    monkeypatch.setattr("bert_tf.serving.access.asyncio.sleep", sleep)
+    asyncio.run(guess())
+    assert [round(seconds / 1000) for seconds in slept] == [0, 1, 2]
+
+
+@pytest.mark.parametrize("host", ["x@localhost", "localhost/", "localhost:80:80", "[::1]x", "a localhost", "[x]"])
+def test_hosts_that_are_no_authority_are_refused(host: str) -> None:
+    assert status({"host": host}) == 403
 
 
 @pytest.fixture(scope="module")
