@@ -66,6 +66,7 @@ def run(argv: Sequence[str]) -> dict[str, Any]:
     """
     started = time.monotonic()
     args, beam_args = parse(argv, *PROGRAMS["build_vocabulary"])
+    storage.use_options(beam_args)
     _check_args(args)
     corpus = corpus_of(args)
     paths = [args.output, *(file.path for file in corpus.files)]
@@ -164,6 +165,11 @@ def _check_args(args: argparse.Namespace) -> None:
         raise ConfigError(f"--character_coverage must be in (0, 1]. Received: {args.character_coverage}")
     if storage.is_local(args.output) and Path(args.output).is_dir():
         raise ConfigError(f"--output {args.output}: is a directory, not a file. Choose a file name.")
+    bucket, _, name = args.output.partition("://")[2].partition("/")
+    if not storage.is_local(args.output) and (not bucket or not name or name.endswith("/")):
+        raise ConfigError(
+            f"--output must be the URL of a file, such as s3://bucket/vocab.txt. Received: {args.output}. Add a name."
+        )
 
 
 def _run_pipeline(

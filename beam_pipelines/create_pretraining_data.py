@@ -79,6 +79,7 @@ def run(argv: Sequence[str]) -> dict[str, Any]:
     """
     started = time.monotonic()
     args, beam_args = parse(argv, *PROGRAMS["create_pretraining_data"])
+    storage.use_options(beam_args)
     if not args.vocabulary:
         raise ConfigError(
             "--vocabulary is required. Learn a vocabulary with `bert-tf vocab --input CORPUS --vocabulary_size 30522 "

@@ -166,7 +166,8 @@ def parse(
 ) -> tuple[argparse.Namespace, list[str]]:
     """Splits a command line into the parsed flags of `program`, defined by `classes`, and the arguments for Beam.
 
-    Raises ConfigError if a flag is unknown or abbreviated, a value is invalid, or `--input` or `--output` is missing.
+    Raises ConfigError if a flag is unknown, abbreviated or without effect, a value is invalid, or `--input` or
+    `--output` is missing.
     """
     program_parser = _parser(classes, program)
     args, beam_args = program_parser.parse_known_args(list(argv))
@@ -178,6 +179,11 @@ def parse(
         raise ConfigError(
             f"unknown argument {flag}{did_you_mean(flag, known)}; flags cannot be abbreviated. Run `{program} --help` "
             "for all flags."
+        )
+    if s3 := next((arg.split("=", 1)[0] for arg in beam_args if arg.startswith("--s3_")), None):
+        raise ConfigError(
+            f"{s3} has no effect, because all commands take credentials, region and server of S3 from the environment. "
+            "Set AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_DEFAULT_REGION and AWS_ENDPOINT_URL instead."
         )
     for name in ("input", "output"):
         needless = (name == "input" and args.format == "python_docs") or (name == "output" and _only_estimates(args))

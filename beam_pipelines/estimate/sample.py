@@ -12,8 +12,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, BinaryIO
 
-from apache_beam.io.filesystems import FileSystems
-
+from beam_pipelines.output import storage
 from beam_pipelines.sources.corpus import Corpus, reader_of
 from beam_pipelines.sources.documents import Format, InputFile, Part, RawDocument, ReadSettings
 from beam_pipelines.sources.lines import COMPRESSED, RangeFormat
@@ -206,20 +205,20 @@ class _CountedFile(io.RawIOBase):
 def _count_bytes_read() -> Iterator[Callable[[int], float]]:
     """Yields a function that returns the number of bytes read from files opened inside the block.
 
-    All formats open files through Beam, so bytes are counted there and the formats need no changes. If no bytes are
-    counted (files opened otherwise), parts are read as a whole.
+    All formats open files with `storage.opened`, so bytes are counted there and the formats need no changes. If no
+    bytes are counted (files opened otherwise), parts are read as a whole.
     """
     count = [0]
-    opened = FileSystems.open
+    opened = storage.opened
 
-    def counted(path: str, *args: Any, **kwargs: Any) -> BinaryIO:
-        return _CountedFile(opened(path, *args, **kwargs), count)  # type: ignore[return-value]
+    def counted(path: str) -> BinaryIO:
+        return _CountedFile(opened(path), count)  # type: ignore[return-value]
 
-    FileSystems.open = staticmethod(counted)  # type: ignore[method-assign]
+    storage.opened = counted
     try:
         yield lambda text_bytes: count[0]
     finally:
-        FileSystems.open = staticmethod(opened)  # type: ignore[method-assign]
+        storage.opened = opened
 
 
 def _text_bytes(document: RawDocument) -> int:

@@ -1,22 +1,57 @@
-"""Reads and writes whole files on any file system supported by Beam; local paths are plain paths."""
+"""Reads and writes whole files: local paths are plain paths, S3 is read by `bert_tf.storage`, all others by Beam."""
 
 from __future__ import annotations
 
 import hashlib
 import tempfile
 import uuid
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import BinaryIO, TypeVar
 
-from apache_beam.io.filesystem import CompressionTypes
+from apache_beam.io.filesystem import CompressionTypes, FileMetadata
 from apache_beam.io.filesystems import FileSystems
+from apache_beam.options.pipeline_options import PipelineOptions
 
 from bert_tf.config.files import staged_file
+from bert_tf.storage import Store
 
 T = TypeVar("T")
 _PLAIN = CompressionTypes.UNCOMPRESSED
 _BLOCK = 1 << 20
+_S3 = ("s3://", "s3a://")
+
+
+def use_options(beam_args: Sequence[str]) -> None:
+    """Sets the options of Beam's file systems, such as `--hdfs_host`, which a pipeline would set after their first use.
+
+    Args:
+        beam_args: Beam's flags of the command line.
+    """
+    FileSystems.set_options(PipelineOptions(list(beam_args)))
+
+
+def _store(path: str) -> Store | None:
+    """Returns the store of a URL of S3, None for the paths that Beam reads.
+
+    All commands therefore read S3 alike. Beam's client needs the options of a pipeline, builds itself anew for each
+    request, and repeats requests without credentials for ten minutes.
+    """
+    return Store(path) if path.startswith(_S3) else None
+
+
+def match(pattern: str) -> list[FileMetadata]:
+    """Returns the files whose path matches a glob."""
+    if store := _store(pattern):
+        return [FileMetadata(url, file.size, file.modified) for url, file in store.matches().items()]
+    return list(FileSystems.match([pattern])[0].metadata_list)
+
+
+def exists(path: str) -> bool:
+    """Returns True if there is a file at `path`."""
+    if store := _store(path):
+        return store.info("") is not None
+    return bool(FileSystems.exists(path))
 
 
 def is_local(path: str) -> bool:
@@ -26,6 +61,8 @@ def is_local(path: str) -> bool:
 
 def join(directory: str, *names: str) -> str:
     """Returns the path of a file below `directory`."""
+    if directory.startswith(_S3):
+        return "/".join([directory.rstrip("/"), *names])
     return FileSystems.join(directory, *names)
 
 
@@ -33,6 +70,9 @@ def split(path: str) -> tuple[str, str]:
     """Returns the directory (`.` for a bare local name) and the file name of `path`."""
     if is_local(path):
         return str(Path(path).parent), Path(path).name
+    if path.startswith(_S3):
+        directory, _, name = path.rpartition("/")
+        return directory, name
     return FileSystems.split(path)
 
 
@@ -42,6 +82,8 @@ def write(path: str, content: bytes) -> None:
         Path(path).parent.mkdir(parents=True, exist_ok=True)
         with staged_file(path) as local:
             local.write(content)
+    elif store := _store(path):
+        store.write("", content)
     elif _has_directories(path):
         _write_and_rename(path, content)
     else:
@@ -79,6 +121,9 @@ def checksum(path: str) -> str:
     """
     if is_local(path):
         return ""
+    if store := _store(path):
+        file = store.info("")
+        return file.tag if file else ""
     try:
         return str(FileSystems.checksum(path) or "")
     except NotImplementedError:
@@ -87,7 +132,7 @@ def checksum(path: str) -> str:
 
 def sha256(path: str) -> str | None:
     """Returns the hexadecimal SHA-256 of the file at `path`, or None if it does not exist; reads the whole file."""
-    if not FileSystems.exists(path):
+    if not exists(path):
         return None
     digest = hashlib.sha256()
     with opened(path) as file:
@@ -98,6 +143,8 @@ def sha256(path: str) -> str | None:
 
 def read(path: str) -> bytes | None:
     """Returns the content of the file at `path`, or None if it does not exist."""
+    if store := _store(path):
+        return store.read("")
     try:
         if not FileSystems.exists(path):
             return None
@@ -109,6 +156,8 @@ def read(path: str) -> bytes | None:
 
 def opened(path: str) -> BinaryIO:
     """Opens the file at `path` for reading, without decompression."""
+    if store := _store(path):
+        return store.open("")
     return FileSystems.open(path, compression_type=_PLAIN)
 
 
@@ -117,6 +166,8 @@ def names_in(directory: str) -> dict[str, int]:
     if is_local(directory):
         entries = sorted(Path(directory).iterdir()) if Path(directory).is_dir() else []
         return {entry.name: entry.lstat().st_size for entry in entries}
+    if store := _store(directory):
+        return {name: file.size for name, file in store.files().items() if name and "/" not in name}
     if _has_directories(directory) and not FileSystems.exists(directory):
         return {}
     matches = FileSystems.match([join(directory, "*")])[0].metadata_list
@@ -126,6 +177,10 @@ def names_in(directory: str) -> dict[str, int]:
 def delete(paths: Iterable[str]) -> None:
     """Deletes files and whole directories; missing paths are ignored."""
     for path in paths:
+        if store := _store(path):
+            for name in store.files():
+                store.delete(name)
+            continue
         if is_local(path) or _has_directories(path):
             existing = [path] if FileSystems.exists(path) else []
         else:

@@ -13,11 +13,11 @@ from typing import Any
 from apache_beam.portability import python_urns
 from apache_beam.portability.api import beam_fn_api_pb2, endpoints_pb2
 from apache_beam.runners.portability.fn_api_runner.worker_handlers import GrpcWorkerHandler, WorkerHandler
-from google.protobuf import text_format
+from google.protobuf import json_format, text_format
 
 _COMMAND = [sys.executable, "-m", "beam_pipelines.runners.worker_main"]
 # Errors of a worker are raised on the driver as well, so its log is not needed.
-_OPTIONS = json.dumps({"options": {"default_sdk_harness_log_level": "CRITICAL"}})
+_QUIET = {"beam:option:default_sdk_harness_log_level:v1": "CRITICAL"}
 RESUME = "run the same command again to continue."
 _SECONDS_TO_END = 10.0
 _SECONDS_BETWEEN_ANSWERS = 0.1
@@ -43,7 +43,7 @@ class WatchedWorker(GrpcWorkerHandler):
         values = {
             "CONTROL_API_SERVICE_DESCRIPTOR": self._descriptor(self.control_address),
             "LOGGING_API_SERVICE_DESCRIPTOR": self._descriptor(self.logging_api_service_descriptor().url),
-            "PIPELINE_OPTIONS": _OPTIONS,
+            "PIPELINE_OPTIONS": self._options(),
             "WORKER_ID": self.worker_id,
         }
         self._process = subprocess.Popen(
@@ -51,6 +51,11 @@ class WatchedWorker(GrpcWorkerHandler):
         )
         _RUNNING.append(self)
         threading.Thread(target=self._watch, name=f"watch_{self.worker_id}", daemon=True).start()
+
+    def _options(self) -> str:
+        """Returns the options of the pipeline, some of which are those of file systems, such as `--hdfs_host`."""
+        options = json_format.MessageToDict(self.provision_info.provision_info.pipeline_options)
+        return json.dumps(options | _QUIET)
 
     @staticmethod
     def _descriptor(url: str) -> str:

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import apache_beam as beam
 from apache_beam.io.filesystem import BeamIOError
-from apache_beam.io.filesystems import FileSystems
 from apache_beam.transforms.window import GlobalWindows
 from apache_beam.utils.windowed_value import WindowedValue
 
+from beam_pipelines.output import storage
 from beam_pipelines.runners.progress import ProgressLog
 from beam_pipelines.sources.books import Books
 from beam_pipelines.sources.documents import (
@@ -184,7 +184,7 @@ def _files(source: Input) -> list[InputFile]:
 
 def _matches(pattern: str) -> list[InputFile]:
     try:
-        matches = FileSystems.match([pattern])[0].metadata_list
+        matches = storage.match(pattern)
     except (BeamIOError, ValueError) as error:
         hint = ". Run `pip install 'bert-tf[gcp]'`." if pattern.startswith("gs://") else ""
         raise ConfigError(f"--input {pattern}: {error}{hint}") from error

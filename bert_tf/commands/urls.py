@@ -113,7 +113,7 @@ def _check_may_be_url(command: str, name: str, value: Any) -> None:
 
 
 def _inspected(url: str) -> Path:
-    """Returns a mirror of a data directory, whose shards are not read, and a copy of everything else."""
+    """Returns a mirror of a data directory, of which few shards are read, and a copy of everything else."""
     is_data = any(name.rpartition("/")[2] == "manifest.json" and name.count("/") < 2 for name in Store(url).files())
     return data_path(url) if is_data else input_path(url, "preset")
 

@@ -10,9 +10,9 @@ import re
 import time
 import uuid
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, BinaryIO, TypeVar
 
 from bert_tf.storage import conditional
 from bert_tf.storage.errors import NotRetriedError, StoreError, is_full_disk, missing_file_system, permanent
@@ -22,6 +22,8 @@ _URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+)://.+")
 _TAGS = ("generation", "ETag", "etag", "md5Hash", "mtime", "modified", "LastModified", "created")
 # Seconds before the second and each later attempt. The clients of stores also repeat requests by themselves.
 DELAYS = (1.0, 2.0, 4.0, 8.0, 16.0)
+# Bytes of a request of `Store.open`. s3fs would fetch 50 MB, more than a reader of a part of a file needs.
+_BLOCK = 8 << 20
 
 _LOGGER = logging.getLogger(__name__)
 _T = TypeVar("_T")
@@ -40,10 +42,14 @@ def is_url(path: object) -> bool:
 
 @dataclass(frozen=True)
 class StoredFile:
-    """Size of an object in bytes, and a tag that changes with its content."""
+    """Size of an object in bytes, and a tag that changes with its content.
+
+    `modified` is the time of the last change in seconds since 1970, 0.0 if the listing of the store has none.
+    """
 
     size: int
     tag: str
+    modified: float = field(default=0.0, compare=False)
 
 
 class Store:
@@ -88,6 +94,22 @@ class Store:
             self._check_bucket()
         return {name: _stored(info) for name, info in sorted(listing.items())}
 
+    def matches(self) -> dict[str, StoredFile]:
+        """Returns the objects whose URL matches this URL, a glob, by URL, in order.
+
+        Raises StoreError if there are none because the bucket does not exist.
+        """
+
+        def attempt() -> dict[str, dict[str, Any]]:
+            self._system.invalidate_cache()
+            return dict(self._system.glob(self._root, detail=True))
+
+        found = {key: info for key, info in self._retried(attempt).items() if info["type"] == "file"}
+        if not found:
+            self._check_bucket()
+        scheme = self.url.partition("://")[0]
+        return {f"{scheme}://{key.lstrip('/')}": _stored(info) for key, info in sorted(found.items())}
+
     def files_with_prefix(self) -> dict[str, StoredFile]:
         """Returns the objects whose URL begins with this URL and a dot: the files of a TensorFlow checkpoint.
 
@@ -104,6 +126,10 @@ class Store:
             return self._retried(lambda: bytes(self._system.cat_file(self._key(name))), name)
         except FileNotFoundError:
             return None
+
+    def open(self, name: str) -> BinaryIO:
+        """Opens an object for reading. Raises FileNotFoundError if it does not exist."""
+        return self._retried(lambda: self._system.open(self._key(name), "rb", block_size=_BLOCK), name)
 
     def info(self, name: str) -> StoredFile | None:
         """Returns the size and tag of an object, None if it does not exist."""
@@ -295,4 +321,6 @@ def _stored(info: dict[str, Any]) -> StoredFile:
     tag = next((info[name] for name in _TAGS if info.get(name)), "")
     # Some file systems list a time as a number, but describe a single file with a date.
     tag = tag.timestamp() if isinstance(tag, datetime.datetime) else tag
-    return StoredFile(int(info["size"] or 0), str(tag).strip('"'))
+    modified = info.get("LastModified")
+    seconds = modified.timestamp() if isinstance(modified, datetime.datetime) else 0.0
+    return StoredFile(int(info["size"] or 0), str(tag).strip('"'), seconds)

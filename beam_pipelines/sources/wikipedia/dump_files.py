@@ -12,8 +12,6 @@ import io
 import re
 from collections.abc import Iterator
 
-from apache_beam.io.filesystems import FileSystems
-
 from beam_pipelines.errors import InputError
 from beam_pipelines.output import storage
 from beam_pipelines.sources.documents import InputFile, Part
@@ -70,7 +68,7 @@ def index_of(path: str) -> str | None:
         return None
     stem, number, pages = match[1], match[2], match[3] or ""
     plain = storage.join(directory, f"{stem}-index{number}.txt{pages}")
-    return next(filter(FileSystems.exists, (f"{plain}.bz2", plain)), None)
+    return next(filter(storage.exists, (f"{plain}.bz2", plain)), None)
 
 
 def _stream_offsets(index: str, file: InputFile) -> list[int]:

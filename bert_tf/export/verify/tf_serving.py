@@ -1,4 +1,4 @@
-"""Tells which releases of TF Serving have the operations of a SavedModel.
+"""Compares the operations of a SavedModel with those of the releases of TF Serving.
 
 `tf_serving.json` lists the operations that each release registers (benchmarks/tf_serving_operations.py). It does not
 list the types that their kernels take, and TensorFlow Decision Forests is left out.
@@ -71,7 +71,7 @@ def check_release(release: str) -> None:
 
 
 def missing(meta_graph: MetaGraphDef) -> dict[str, list[str]]:
-    """Returns what each release lacks: sorted operations, and `Operation.attribute` that it would ignore.
+    """Returns the sorted operations that each release lacks, and each `Operation.attribute` that it would ignore.
 
     A release with an empty list serves the graph. Attributes count where a node's value is not the default, functions
     only if the graph calls them.

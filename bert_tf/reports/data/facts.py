@@ -23,6 +23,7 @@ from bert_tf.data.schema import SPLITS
 from bert_tf.data.tfrecord.shards import read_shard
 from bert_tf.entry.amounts import plural
 from bert_tf.reports.text import share
+from bert_tf.storage.mirrors import Mirror, data_path
 
 # Thresholds of the warnings.
 UNK_RATE, SINGLE_SENTENCE, LOW_FILL, LEFT_OUT = 0.01, 0.05, 0.6, 0.2
@@ -204,10 +205,17 @@ class DataReport:
 def describe_data(directory: str | Path, checksums: bool = False) -> DataReport:
     """Collects the facts about a data directory from the manifest, the vocabulary and the first records of shards.
 
-    `checksums` also compares the SHA-256 of every shard. Raises ValueError, with the file, for damaged data.
+    `checksums` also compares the SHA-256 of every shard; of data on a store, that of the shards that are read. Raises
+    ValueError, with the file, for damaged data.
     """
-    manifest, vocabulary = open_data(directory, checksums=checksums)
-    return describe(manifest, read_examples(lambda name: read_shard(Path(directory) / name), manifest, vocabulary))
+    folder = data_path(directory)
+    manifest, vocabulary = open_data(folder, checksums=checksums)
+    mirror, shards = Mirror.at(folder), {shard.name: shard for shard in manifest.all_shards}
+
+    def records(name: str) -> Iterator[bytes]:
+        return read_shard(mirror.fetch(shards[name]) if mirror else folder / name)
+
+    return describe(manifest, read_examples(records, manifest, vocabulary))
 
 
 def describe(manifest: Manifest, examples: Sequence[Example]) -> DataReport:

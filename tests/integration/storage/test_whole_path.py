@@ -1,8 +1,14 @@
-"""Runs whose data, output, presets and models are on an object store end with the weights of local runs."""
+"""The whole path on object stores, each command in a new process, ends with the bytes and weights of local runs."""
 
 from __future__ import annotations
 
 import json
+import os
+import random
+import subprocess
+import sys
+import time
+import urllib.request
 from collections.abc import Callable
 from pathlib import Path
 
@@ -10,21 +16,32 @@ import fsspec
 import pytest
 
 from bert_tf.cli import main
+from bert_tf.data.schema import VERIFIED_NAME
 from bert_tf.storage import Store, StoreError
 from bert_tf.storage.leases import Lease
 from bert_tf.training.loop.checkpoints import CheckpointStore
-from tests.support.training.data_directory import write_small_data
+from tests.support.serving.server_process import running
 
+# The installed command.
+PROGRAM = Path(sys.executable).with_name("bert-tf")
 SETTINGS = ["training.batch_size=8", "training.checkpoint_every=2", "training.log_every=2", "training.evaluate_every=0"]
+MODEL = {"hidden_dim": 16, "num_layers": 1, "num_heads": 2, "intermediate_dim": 32, "max_sequence_length": 32}
 
 
 @pytest.fixture(scope="module")
 def local(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with `data`, `model.json` and files of a classifier."""
-    folder = tmp_path_factory.mktemp("local")
-    write_small_data(folder)
-    lines = [f"w{number} w{number + 1}\t{'ab'[number % 2]}" for number in range(12)]
+    """A folder with the inputs of the path (`raw`, `model.json`, `texts.tsv`), `vocab.txt` and `data`."""
+    folder, chooser = tmp_path_factory.mktemp("local"), random.Random(1)
+    words = [f"w{letter}{other}" for letter in "abcdefgh" for other in "abcd"]
+    (folder / "raw").mkdir()
+    for number in range(2):
+        documents = [" ".join(chooser.choices(words, k=9)) + ".\n" for _ in range(60)]
+        (folder / f"raw/{number}.txt").write_text("\n".join(documents[at] * 2 for at in range(60)))
+    lines = [f"{words[number]} {words[number + 1]}\t{'ab'[number % 2]}" for number in range(12)]
     (folder / "texts.tsv").write_text("\n".join(["text\tlabel", *lines, ""]))
+    (folder / "model.json").write_text(json.dumps(MODEL))
+    assert main(vocabulary(str(folder))) == 0
+    assert main(data(str(folder))) == 0
     return folder
 
 
@@ -32,23 +49,39 @@ def local(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def weights(local: Path) -> str:
     """SHA-256 of the weights of the local run."""
     output = local / "run"
-    assert main(pretraining(local, str(local / "data"), str(output))) == 0
+    assert main(pretraining(str(local))) == 0
     from bert_tf.models import load_preset
     from bert_tf.training.fit import weights_sha256
 
     return weights_sha256(load_preset(output).model)
 
 
-def pretraining(local: Path, data: str, output: str) -> list[str]:
-    paths = ["--data", data, "--model", str(local / "model.json"), "--output", output]
+def vocabulary(base: str) -> list[str]:
+    return ["vocab", "--input", f"{base}/raw/*.txt", "--vocabulary_size", "60", "--output", f"{base}/vocab.txt"]
+
+
+def data(base: str) -> list[str]:
+    paths = ["--input", f"{base}/raw/*.txt", "--vocabulary", f"{base}/vocab.txt", "--output", f"{base}/data"]
+    return ["data", *paths, "--max_seq_length", "32", "--max_predictions_per_seq", "5", "--num_shards", "2"]
+
+
+def pretraining(base: str) -> list[str]:
+    paths = ["--data", f"{base}/data", "--model", f"{base}/model.json", "--output", f"{base}/run"]
     return ["pretrain", *paths, "--steps", "4", "--set", *SETTINGS]
 
 
-def upload(folder: Path, url: str) -> None:
-    store = Store(url)
-    for path in folder.rglob("*"):
-        if path.is_file():
-            store.upload(path, path.relative_to(folder).as_posix())
+def upload_inputs(folder: Path, url: str) -> None:
+    for path in (*(folder / "raw").iterdir(), folder / "model.json", folder / "texts.tsv"):
+        Store(url).upload(path, path.relative_to(folder).as_posix())
+
+
+def run(command: list[str]) -> dict:
+    """Returns the summary of a command in a new process, which must not show the secret of the environment."""
+    environment = os.environ | {"AWS_SECRET_ACCESS_KEY": "a hidden key", "TF_CPP_MIN_LOG_LEVEL": "3"}
+    ended = subprocess.run([str(PROGRAM), *command], capture_output=True, text=True, env=environment, timeout=300)
+    assert ended.returncode == 0, ended.stderr
+    assert "a hidden key" not in ended.stdout + ended.stderr
+    return json.loads(ended.stdout.splitlines()[-1])
 
 
 def summary(capsys: pytest.CaptureFixture[str], command: list[str]) -> dict:
@@ -57,18 +90,72 @@ def summary(capsys: pytest.CaptureFixture[str], command: list[str]) -> dict:
     return json.loads(capsys.readouterr().out.splitlines()[-1])
 
 
-def test_from_data_to_a_served_model_on_s3(
+def build_data(url: str, local: Path, *flags: str) -> None:
+    """Runs `vocab` and `data` on a store; vocabulary and shards must be those of `local`."""
+    upload_inputs(local, url)
+    run(vocabulary(url))
+    run([*data(url), *flags])
+    files = {"vocab.txt": Store(url).read("vocab.txt")}
+    files |= {f"data/{name}": Store(f"{url}/data").read(name) for name in Store(f"{url}/data").files()}
+    here = {f"data/{path.name}" for path in (local / "data").iterdir() if path.name != VERIFIED_NAME}
+    assert set(files) == {"vocab.txt", *here}
+    same = [name for name in files if name.endswith((".tfrecord", "vocab.txt"))]
+    assert len(same) == 5, "two shards for training, one for validation, and two copies of the vocabulary"
+    assert {name: files[name] for name in same} == {name: (local / name).read_bytes() for name in same}
+    assert not [name for name, content in files.items() if b"a hidden key" in (content or b"")]
+
+
+def test_from_raw_text_to_a_served_model_on_s3(s3: str, local: Path, weights: str) -> None:
+    url = f"{s3}/whole"
+    build_data(url, local, "--direct_num_workers=2")
+    inputs = Store(f"{url}/raw/*.txt").matches()
+    assert list(inputs) == [f"{url}/raw/0.txt", f"{url}/raw/1.txt"]
+    assert all(abs(file.modified - time.time()) < 3600 for file in inputs.values()), "a changed input is noticed"
+    pretrained = run(pretraining(url))
+    assert pretrained["weights_sha256"] == weights
+    assert (pretrained["output"], pretrained["preset"]) == (f"{url}/run", f"{url}/run/preset")
+    evaluated = run(["evaluate", "--preset", f"{url}/run", "--data", f"{url}/data"])
+    assert evaluated["mlm_loss"] == pytest.approx(pretrained["mlm_loss"])
+    inspected = run(["inspect", f"{url}/data"])
+    assert inspected["kind"] == "pre-training data, the checksums of the shards read match"
+    tuned = run(
+        ["finetune", "classify", "--preset", f"{url}/run", "--train", f"{url}/texts.tsv", "--dev", f"{url}/texts.tsv"]
+        + ["--output", f"{url}/tuned", "--set", "training.epochs=1", "training.batch_size=4"],
+    )
+    assert tuned["preset"] == f"{url}/tuned/preset"
+    run(["predict", "--preset", f"{url}/tuned", "--input", f"{url}/texts.tsv", "--output", f"{url}/answers.jsonl"])
+    answers = [json.loads(line) for line in (Store(url).read("answers.jsonl") or b"").splitlines()]
+    assert len(answers) == 12
+    # An earlier version, whose files the exporting machine does not need.
+    Store(f"{url}/models/texts").write("1/saved_model.pb", b"an earlier version")
+    exported = run(["export", "--preset", f"{url}/tuned", "--output", f"{url}/models/texts"])
+    assert exported["output"] == f"{url}/models/texts/2"
+    with running("--model", f"{url}/models/texts") as server:
+        request = json.dumps({"instances": [answers[0]["text"]]}).encode()
+        with urllib.request.urlopen(f"{server.url}/v1/models/texts:predict", request, timeout=60) as response:
+            (prediction,) = json.load(response)["predictions"]
+    assert prediction["label"] == answers[0]["label"]
+
+
+def test_from_raw_text_to_a_run_on_gcs(gcs: str, local: Path, weights: str, capsys: pytest.CaptureFixture[str]) -> None:
+    build_data(gcs, local)
+    assert summary(capsys, pretraining(gcs))["weights_sha256"] == weights
+    files = Store(f"{gcs}/run").files()
+    assert {"preset/config.json", "checkpoints/step-00000004/state.json", "report.html"} <= set(files)
+
+
+def test_a_run_is_resumed_on_another_machine(
     s3: str,
     local: Path,
     weights: str,
     machine: Callable[[str], None],
-    quick_verification: None,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    upload(local / "data", f"{s3}/data")
-    Store(s3).upload(local / "texts.tsv", "texts.tsv")
-    command = pretraining(local, f"{s3}/data", f"{s3}/run")
+    url = f"{s3}/resumed"
+    upload_inputs(local, url)
+    for path in (local / "data").iterdir():
+        Store(url).upload(path, f"data/{path.name}")
     save = CheckpointStore.save
 
     def interrupted_save(self, step, progress):
@@ -77,44 +164,10 @@ def test_from_data_to_a_served_model_on_s3(
 
     with monkeypatch.context() as patch:
         patch.setattr(CheckpointStore, "save", interrupted_save)
-        assert main(command) == 130
-    assert "checkpoints/step-00000002/state.json" in Store(f"{s3}/run").files()
-
+        assert main(pretraining(url)) == 130
+    assert "checkpoints/step-00000002/state.json" in Store(f"{url}/run").files()
     machine("second")
-    pretrained = summary(capsys, command)
-    assert pretrained["weights_sha256"] == weights
-    assert (pretrained["output"], pretrained["preset"]) == (f"{s3}/run", f"{s3}/run/preset")
-
-    machine("third")
-    tuned = summary(
-        capsys,
-        ["finetune", "classify", "--preset", f"{s3}/run", "--train", f"{s3}/texts.tsv", "--dev", f"{s3}/texts.tsv"]
-        + ["--output", f"{s3}/tuned", "--set", "training.epochs=1", "training.batch_size=4"],
-    )
-    assert tuned["preset"] == f"{s3}/tuned/preset"
-    # An earlier version, whose files the exporting machine does not need.
-    Store(f"{s3}/models/texts").write("1/saved_model.pb", b"an earlier version")
-    exported = summary(capsys, ["export", "--preset", f"{s3}/tuned", "--output", f"{s3}/models/texts"])
-    assert exported["output"] == f"{s3}/models/texts/2"
-
-    machine("server")
-    from bert_tf.serving.models.batching import BatchingOptions
-    from bert_tf.serving.models.loaded_version import LoadedVersion
-    from bert_tf.serving.models.manager import ModelManager
-    from bert_tf.serving.models.versions import model_at
-
-    manager = ModelManager(
-        [model_at(f"{s3}/models/texts")], lambda name, folder: LoadedVersion(folder, BatchingOptions()), 0
-    )
-    with manager, manager.lease("texts") as served:
-        assert (served.version, served.labels) == (2, ["a", "b"])
-
-
-def test_pretraining_on_gcs(gcs: str, local: Path, weights: str, capsys: pytest.CaptureFixture[str]) -> None:
-    upload(local / "data", f"{gcs}/data")
-    assert summary(capsys, pretraining(local, f"{gcs}/data", f"{gcs}/run"))["weights_sha256"] == weights
-    files = Store(f"{gcs}/run").files()
-    assert {"preset/config.json", "checkpoints/step-00000004/state.json", "report.html"} <= set(files)
+    assert summary(capsys, pretraining(url))["weights_sha256"] == weights
 
 
 @pytest.mark.parametrize("scheme", ["s3", "gcs"])
@@ -142,6 +195,13 @@ def test_faults_of_real_clients_are_named(
     assert "bucket 'nobody' does not exist" in capsys.readouterr().err
     assert main(["inspect", f"{s3}/nothing"]) == 1
     assert f"{s3}/nothing does not exist" in capsys.readouterr().err
+    vocab = ["vocab", "--vocabulary_size", "60"]
+    corpus = [*vocab, "--input", f"{s3}/raw/*.txt"]
+    assert main([*vocab, "--input", "s3://nobody/*", "--output", "s3://nobody/v"]) == 1
+    assert "bucket 'nobody' does not exist" in capsys.readouterr().err
+    Store(s3).write("raw/0.txt", b"text")
+    assert main([*corpus, "--output", "s3://nobody/v"]) == 1
+    assert "bucket 'nobody' does not exist" in capsys.readouterr().err
     with pytest.raises(StoreError, match="bucket 'nobody' does not exist"):
         Store("s3://nobody").write("file", b"")
     with monkeypatch.context() as patch:
@@ -155,7 +215,8 @@ def test_faults_of_real_clients_are_named(
     monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
     system.clear_instance_cache()
     try:
-        assert main(["inspect", f"{s3}/data"]) == 1
-        assert "no valid credentials" in capsys.readouterr().err
+        for command in (["inspect", f"{s3}/data"], [*corpus, "--output", f"{s3}/v"]):
+            assert main(command) == 1
+            assert "no valid credentials" in capsys.readouterr().err
     finally:
         system.clear_instance_cache()

@@ -51,11 +51,18 @@ def test_beam_flags_pass_through() -> None:
         ("--max_rejected_fraction=2", "--max_rejected_fraction must be"),
         ("--max_document_bytes=0", "--max_document_bytes must be"),
         ("--direct_num_workers=x", "--direct_num_workers"),
+        ("--s3_endpoint_url=http://localhost", "--s3_endpoint_url has no effect.*AWS_ENDPOINT_URL"),
     ],
 )
 def test_bad_flags_are_refused(flag: str, message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         parse([*REQUIRED, flag], "data", CLASSES)
+
+
+def test_errors_show_no_secret() -> None:
+    with pytest.raises(ConfigError) as refused:
+        parse([*REQUIRED, "--s3_secret_access_key", "hidden"], "data", CLASSES)
+    assert "hidden" not in str(refused.value)
 
 
 @pytest.mark.parametrize(

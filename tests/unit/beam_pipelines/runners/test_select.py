@@ -5,10 +5,15 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
+from types import SimpleNamespace
 
 import grpc
 import pytest
 from apache_beam.options.pipeline_options import PipelineOptions
+from apache_beam.portability.api import beam_provision_api_pb2
+from apache_beam.runners.worker.sdk_worker_main import _load_pipeline_options
+from google.protobuf.json_format import ParseDict
+from google.protobuf.struct_pb2 import Struct
 
 from beam_pipelines.errors import InputError, PipelineError
 from beam_pipelines.runners import job_servers, worker_processes
@@ -147,6 +152,17 @@ def test_lost_job_server_is_reported_in_one_line() -> None:
     failure = runners._failure(grpc.RpcError("UNAVAILABLE:\nSocket closed"))
     assert isinstance(failure, PipelineError)
     assert str(failure) == "the connection to the job server broke; run the same command again to continue."
+
+
+def test_local_workers_have_the_options_of_the_pipeline() -> None:
+    given = {"beam:option:hdfs_host:v1": "name", "beam:option:default_sdk_harness_log_level:v1": "INFO"}
+    provided = beam_provision_api_pb2.ProvisionInfo(pipeline_options=ParseDict(given, Struct()))
+    worker = object.__new__(worker_processes.WatchedWorker)
+    worker.provision_info = SimpleNamespace(provision_info=provided)
+    assert _load_pipeline_options(worker._options()) == {
+        "hdfs_host": "name",
+        "default_sdk_harness_log_level": "CRITICAL",
+    }
 
 
 @pytest.mark.parametrize(("value", "expected"), [("true", True), ("True", True), ("false", False)])

@@ -1,4 +1,4 @@
-"""Which releases of TF Serving have the operations of a graph."""
+"""Releases of TF Serving that have the operations of a graph."""
 
 from __future__ import annotations
 
