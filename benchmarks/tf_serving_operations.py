@@ -32,7 +32,7 @@ _PLATFORMS = ("manylinux2014_x86_64", "manylinux_2_17_x86_64", "manylinux_2_27_x
 
 
 class Release(NamedTuple):
-    """What a release of TF Serving is built from."""
+    """Commits and versions that a release of TF Serving is built from."""
 
     server: str
     tensorflow: str
