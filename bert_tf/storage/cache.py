@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import hashlib
 import json
@@ -16,6 +17,7 @@ from bert_tf.config.files import write_file
 VARIABLE = "BERT_TF_CACHE"
 JOURNAL_NAME = ".journal.json"
 _LOCK_NAME = ".lock"
+_NOT_OURS = f"must be a file of this user, and no link; set {VARIABLE} to a directory of your own"
 
 
 def cache_directory() -> Path:
@@ -50,11 +52,26 @@ def name_of(url: str) -> str:
 
 @contextlib.contextmanager
 def locked(folder: Path, name: str = _LOCK_NAME) -> Iterator[None]:
-    """Creates a folder and keeps other processes of this machine out of the block by a lock file in it."""
-    folder.mkdir(parents=True, exist_ok=True)
-    with (folder / name).open("w") as lock:
+    """Creates a folder and keeps other processes of this machine out of the block by a lock file in it.
+
+    Raises OSError if the lock is a link or another user's file: in a directory that several users write to, one of them
+    could put a link to any file of another one there.
+    """
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    path = folder / name
+    try:
+        lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        if error.errno in (errno.ELOOP, errno.EACCES):
+            raise OSError(error.errno, _NOT_OURS, str(path)) from error
+        raise
+    try:
+        if os.fstat(lock).st_uid != os.getuid():
+            raise OSError(errno.EPERM, _NOT_OURS, str(path))
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield
+    finally:
+        os.close(lock)
 
 
 def read_journal(folder: Path) -> dict[str, Any]:

@@ -18,6 +18,7 @@ from bert_tf.storage import conditional
 from bert_tf.storage.errors import NotRetriedError, StoreError, is_full_disk, missing_file_system, permanent
 
 _URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+)://.+")
+_PASSWORD = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+://)[^/@]*:(?![0-9]+/)[^@]*@")
 # Fields of a listing that change with an object, the most reliable first: GCS, S3, HDFS and others.
 _TAGS = ("generation", "ETag", "etag", "md5Hash", "mtime", "modified", "LastModified", "created")
 # Seconds before the second and each later attempt. The clients of stores also repeat requests by themselves.
@@ -38,6 +39,17 @@ def is_url(path: object) -> bool:
         (True, False)
     """
     return isinstance(path, str) and _URL.fullmatch(path) is not None
+
+
+def _without_password(url: str) -> str:
+    """Returns a URL. Raises StoreError, which does not show it, if it contains a password."""
+    if _PASSWORD.match(url):
+        shown = _PASSWORD.sub(r"\1…@", url, count=1)
+        raise StoreError(
+            f"{shown}: a URL must not contain a password or secret key, because URLs are stored and printed. Set it in "
+            "the environment (docs/storage.md) and remove it from the URL."
+        )
+    return url
 
 
 @dataclass(frozen=True)
@@ -64,7 +76,7 @@ class Store:
         retries: False to fail after the first attempt, for requests that are repeated anyway.
 
     Raises:
-        StoreError: if the package of the URL's scheme is missing.
+        StoreError: if the package of the URL's scheme is missing, or the URL contains a password.
 
     Example:
         >>> from bert_tf.storage import Store
@@ -76,7 +88,7 @@ class Store:
     """
 
     def __init__(self, url: str, sleep: Callable[[float], None] = time.sleep, *, retries: bool = True) -> None:
-        self.url = url.rstrip("/")
+        self.url = _without_password(url.rstrip("/"))
         self._sleep, self._delays = sleep, DELAYS if retries else ()
         self._system, self._root = _file_system(self.url)
 

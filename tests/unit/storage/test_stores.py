@@ -168,3 +168,17 @@ def test_a_creation_whose_answer_was_lost_succeeds(bucket: str) -> None:
 def test_equal_tags_of_listing_and_upload(bucket: str) -> None:
     store = Store(f"{bucket}/run")
     assert store.write("file", b"text") == store.files()["file"]
+
+
+@pytest.mark.parametrize("secret", ["SECRET", "SEC/RET", "12"])
+def test_a_password_in_a_url_is_refused_and_not_shown(secret: str) -> None:
+    with pytest.raises(StoreError, match=r"s3://…@bucket/run: a URL must not contain a password") as refused:
+        Store(f"s3://KEY:{secret}@bucket/run")
+    assert secret not in str(refused.value) and "KEY" not in str(refused.value)
+
+
+@pytest.mark.parametrize("name", ["a:b@c", "host:9000/user@x"])
+def test_colons_and_signs_in_names_are_no_password(name: str) -> None:
+    assert Store(f"memory://bucket/{name}").url.endswith(name)
+    if name.startswith("host"):
+        assert Store(f"memory://{name}").url.endswith(name)
