@@ -72,6 +72,12 @@ def _add_loading(group: argparse._ArgumentGroup) -> None:
         "configured)",
     )
     group.add_argument(
+        "--trial_load",
+        action="store_true",
+        help="load each version in another process first, so that one that crashes TensorFlow does not end the server; "
+        "a load takes some seconds more",
+    )
+    group.add_argument(
         "--trust_models",
         action="store_true",
         help="serve models that read or write files, open connections or run code, as their graph says; by default "
@@ -214,6 +220,7 @@ def _options(args: argparse.Namespace) -> Any:
         model_config_poll_seconds=args.model_config_file_poll_wait_seconds,
         warm_up=not args.no_warmup and args.enable_model_warmup is not False,
         trust_models=args.trust_models,
+        trial_load=args.trial_load,
         max_text_bytes=args.max_text_bytes,
         connections=ConnectionLimits(args.max_connections),
         tls=_tls(args),

@@ -33,6 +33,7 @@ from bert_tf.serving.metrics import Metrics, shared_folder
 from bert_tf.serving.models.batching import BatchingOptions
 from bert_tf.serving.models.loaded_version import LoadedVersion
 from bert_tf.serving.models.manager import LOAD_THREADS, ModelManager
+from bert_tf.serving.models.trial import try_version
 from bert_tf.serving.models.version_source import check_has_version
 from bert_tf.serving.models.versions import ServedModel, model_at
 from bert_tf.serving.reloading import ModelConfigFile, why_not_ready
@@ -63,6 +64,8 @@ class ServerOptions:
         warm_up: True to run a version's warm-up requests before it serves.
         trust_models: True to serve models that read or write files, open connections or run other code than
             TensorFlow's.
+        trial_load: True to load a version in another process first, so that one that crashes TensorFlow leaves the
+            server and its other versions; a load takes seconds more.
         max_waiting_bytes: maximum bytes of the large requests that are arriving, and of those being answered; more are
             rejected (503, UNAVAILABLE).
         max_text_bytes: maximum bytes of one text; longer ones are rejected (400, INVALID_ARGUMENT).
@@ -86,6 +89,7 @@ class ServerOptions:
     model_config_poll_seconds: float = 0.0
     warm_up: bool = True
     trust_models: bool = False
+    trial_load: bool = False
     max_waiting_bytes: int = 64 * 2**20
     max_text_bytes: int = MAX_TEXT_BYTES
     connections: ConnectionLimits = field(default_factory=ConnectionLimits)
@@ -124,6 +128,8 @@ def loaded_service(models: Sequence[ServedModel], options: ServerOptions) -> Ite
     metrics = Metrics(shared=options.workers > 1)
 
     def load(name: str, folder: Path) -> LoadedVersion:
+        if options.trial_load:
+            try_version(folder, trusted=options.trust_models)
         count_batch = functools.partial(metrics.batch, name)
         version = LoadedVersion(folder, options.batching, count_batch, trusted=options.trust_models)
         if options.warm_up:
