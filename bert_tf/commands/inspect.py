@@ -168,9 +168,18 @@ def _preset(directory: Path) -> dict[str, Any]:
 
 
 def _saved_model(path: Path) -> dict[str, Any]:
-    from bert_tf.export.metadata import signature_shapes
+    from bert_tf.export.graphs import outside_operations
+    from bert_tf.export.metadata import read_meta_graph, signature_shapes
+    from bert_tf.export.verify.tf_serving import serving_releases
+    from bert_tf.export.warmup import read_warmup
 
     summary: dict[str, Any] = {"kind": f"SavedModel, version {path.name}"}
+    try:
+        summary["warm-up requests"] = sum(1 for _ in read_warmup(path))
+    except ValueError as error:
+        summary["warm-up requests"] = f"damaged: {error}"
+    summary["operations beyond the model"] = outside_operations(read_meta_graph(path))
+    summary["TF Serving"] = serving_releases(path)
     for name, sides in signature_shapes(path).items():
         summary[f"signature {name}"] = {
             side: ", ".join(f"{key} {shape}" for key, shape in tensors.items()) for side, tensors in sides.items()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -9,8 +11,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from bert_tf.commands.inspect import describe
 from bert_tf.export import saved_model
 from bert_tf.export.kinds.base import SHORTEST_SEQUENCE, Signatures
+from bert_tf.export.metadata import WARMUP, signature_shapes
 from bert_tf.export.saved_model import export_preset
 from bert_tf.export.signatures import signatures_of
 from bert_tf.export.verify.sample_requests import warmup_sample
@@ -61,3 +65,14 @@ def test_a_version_that_fails_a_request_is_not_exported(
     with pytest.raises(RuntimeError, match=message):
         export_preset(presets["backbone"], tmp_path / "m")
     assert list((tmp_path / "m").iterdir()) == []
+
+
+def test_inspect_names_damaged_requests(exported: Callable[[str], Path], tmp_path: Path) -> None:
+    folder = tmp_path / "1"
+    shutil.copytree(exported("classifier"), folder)
+    found = describe(folder)
+    assert found["warm-up requests"] == len(signature_shapes(folder))
+    assert found["operations beyond the model"] == [] and "2.13" in found["TF Serving"]
+    content = (folder / WARMUP).read_bytes()
+    (folder / WARMUP).write_bytes(content[:-1])
+    assert "the file ends within the record" in describe(folder)["warm-up requests"]

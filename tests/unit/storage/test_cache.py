@@ -12,9 +12,8 @@ from bert_tf.storage.cache import locked
 
 
 def test_a_lock_keeps_others_out(tmp_path: Path) -> None:
-    with locked(tmp_path / "new"), (tmp_path / "new" / ".lock").open() as other:
-        with pytest.raises(BlockingIOError):
-            fcntl.flock(other, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    with locked(tmp_path / "new"), (tmp_path / "new" / ".lock").open() as other, pytest.raises(BlockingIOError):
+        fcntl.flock(other, fcntl.LOCK_EX | fcntl.LOCK_NB)
     with (tmp_path / "new" / ".lock").open() as other:
         fcntl.flock(other, fcntl.LOCK_EX | fcntl.LOCK_NB)
     assert (tmp_path / "new").stat().st_mode & 0o777 == 0o700
