@@ -38,6 +38,8 @@ from bert_tf.data.schema import PADDING_MASK, SEGMENT_IDS, TOKEN_IDS
 from bert_tf.training.losses import CLASSIFICATION, REGRESSION, SINGLE_OUTPUT
 
 RATES = (1e-4, 2.5e-4, 6e-4, 1.5e-3)
+# Rate of Muon's matrices in units of the other rate.
+_MATRICES = 3.0
 PARTS = ("train", "tune", "test")
 _BATCH, _EVALUATED = 32, 256
 
@@ -149,7 +151,13 @@ def pack(data: Path, path: Path, vocabulary: Path) -> None:
 
 
 def train(
-    swept: SweptTask, arrays: Mapping[str, np.ndarray], encoders: Sequence[Path], model: str, output: Path
+    swept: SweptTask,
+    arrays: Mapping[str, np.ndarray],
+    encoders: Sequence[Path],
+    model: str,
+    optimizer_name: str,
+    rates: Sequence[float],
+    output: Path,
 ) -> None:
     """Trains a task with all rates and encoders, and writes the outputs for the rows that are not trained on."""
     import jax
@@ -168,7 +176,10 @@ def train(
         model, vocabulary_size=vocabulary_size, positions="rotary", dropout=0.0, max_sequence_length=128,
         pooler=swept.classes > 0,
     )  # fmt: skip
-    training = TrainingConfig(steps=swept.steps, batch_size=_BATCH, precision="bfloat16")
+    training = TrainingConfig(
+        steps=swept.steps, batch_size=_BATCH, precision="bfloat16", optimizer=optimizer_name, learning_rate=rates[0],
+        matrix_learning_rate=_MATRICES * rates[0], matrix_momentum=0.9,
+    )  # fmt: skip
     tags = int(arrays[f"{swept.name}/train/targets"].max()) + 1
     initial, seeds = [], []
     for number, source in enumerate([*weights_of, *({} for _ in weights_of)]):
@@ -185,7 +196,7 @@ def train(
     set_computation(net, attention_kernel="plain")
     runner = TrainingModel(net, REGRESSION if swept.classes == 1 else CLASSIFICATION)
     optimizer = make_optimizer(training, swept.steps, net.trainable_variables)
-    runs = [(number, rate) for number in range(len(initial)) for rate in RATES]
+    runs = [(number, rate) for number in range(len(initial)) for rate in rates]
     weights = [jnp.asarray(np.stack([initial[number][i] for number, _ in runs])) for i in range(len(initial[0]))]
     others = []
     for variable in net.non_trainable_variables:
@@ -228,9 +239,9 @@ def train(
 
     @jax.jit
     def trained(state: Any) -> Any:
-        rates, own = jnp.array([rate for _, rate in runs]), orders[jnp.array([seeds[n] - 1 for n, _ in runs])]
+        own_rates, own = jnp.array([rate for _, rate in runs]), orders[jnp.array([seeds[n] - 1 for n, _ in runs])]
         each = jax.vmap(step, in_axes=(0, 0, 0, None))
-        return jax.lax.fori_loop(0, swept.steps, lambda number, now: each(rates, own, now, number), state)
+        return jax.lax.fori_loop(0, swept.steps, lambda number, now: each(own_rates, own, now, number), state)
 
     @jax.jit
     def outputs(weights: Any, others: Any, values: Any, numbers: Any) -> Any:
@@ -314,6 +325,9 @@ def main() -> None:
     running.add_argument("encoders", type=Path, nargs="+", help="weights that `benchmarks.sweep` wrote")
     running.add_argument("--model", default="mini", help="size of the encoders; default: %(default)s")
     running.add_argument("--output", type=Path, default=argparse.SUPPRESS)
+    optimizer = f"matrices of muon have {_MATRICES:g} times the rate; default: %(default)s"
+    running.add_argument("--optimizer", choices=("adamw", "muon"), default="adamw", help=optimizer)
+    running.add_argument("--rates", type=float, nargs="+", default=RATES, help="learning rates")
     running.add_argument("--tasks", nargs="+", choices=[swept.name for swept in TASKS], help="default: all")
     args = parser.parse_args()
     if args.action == "pack":
@@ -323,7 +337,7 @@ def main() -> None:
         with np.load(args.rows) as arrays:
             for swept in TASKS:
                 if args.tasks is None or swept.name in args.tasks:
-                    train(swept, arrays, args.encoders, args.model, args.output)
+                    train(swept, arrays, args.encoders, args.model, args.optimizer, args.rates, args.output)
     else:
         print(
             "| task | metric | pre-trained (each seed) | rate | random weights (each seed) | rate |\n"
