@@ -76,7 +76,13 @@ def convert(
     source, target = preset_directory(source), local_path(target)
     options, peers = options or Options(), peers or Peers({})
     if target.exists() and (not target.is_dir() or any(target.iterdir())):
-        raise ConversionError(f"{target}: must be missing or an empty directory.")
+        # Written last, and the directory gets its name after that.
+        if (target / PARITY_NAME).is_file():
+            raise ConversionError(
+                f"{target}: holds a complete conversion, which {PARITY_NAME} describes. Use it, or remove it to convert "
+                "again."
+            )
+        raise ConversionError(f"{target}: must be missing or an empty directory. Choose another one, or remove it.")
     checkpoint = read_checkpoint(source, source_form, options)
     _check_body(checkpoint, target_form)
     _check_vocabulary(checkpoint, target_form)

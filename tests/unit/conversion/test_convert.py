@@ -183,6 +183,13 @@ def test_target_with_other_files_is_refused(occupied: str, tmp_path: Path) -> No
     assert held.read_text("utf-8") == "mine"
 
 
+def test_a_complete_conversion_is_recognised(tmp_path: Path) -> None:
+    source = saved_preset(tmp_path / "source", "backbone")
+    convert(source, tmp_path / "target", "preset", source_form="preset")
+    with pytest.raises(ConversionError, match="target: holds a complete conversion"):
+        convert(source, tmp_path / "target", "preset", source_form="preset")
+
+
 def test_an_empty_target_is_filled(tmp_path: Path) -> None:
     (tmp_path / "target").mkdir()
     convert(saved_preset(tmp_path / "source", "backbone"), tmp_path / "target", "preset", source_form="preset")
