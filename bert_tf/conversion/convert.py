@@ -79,8 +79,8 @@ def convert(
         # Written last, and the directory gets its name after that.
         if (target / PARITY_NAME).is_file():
             raise ConversionError(
-                f"{target}: holds a complete conversion, which {PARITY_NAME} describes. Use it, or remove it to convert "
-                "again."
+                f"{target}: holds a complete conversion, which {PARITY_NAME} describes. Use it, or remove it to "
+                "convert again."
             )
         raise ConversionError(f"{target}: must be missing or an empty directory. Choose another one, or remove it.")
     checkpoint = read_checkpoint(source, source_form, options)

@@ -21,6 +21,7 @@ from keras.export import ExportArchive
 
 from bert_tf.config import save_json, to_dict
 from bert_tf.config.files import only_writer
+from bert_tf.export.digests import FILES, file_digests
 from bert_tf.export.kinds.base import Signatures
 from bert_tf.export.metadata import METHODS, MODEL_CARD, WARMUP, signature_shapes
 from bert_tf.export.precision import load_in_precision
@@ -173,7 +174,7 @@ def _fill(
     if evaluate is not None:
         logger.info("evaluate the preset and the SavedModel")
         card["evaluation"] = evaluate(staging)
-    save_json(card, staging / MODEL_CARD)
+    save_json(card | {FILES: file_digests(staging)}, staging / MODEL_CARD)
 
 
 def _write(signatures: Signatures, staging: Path) -> None:

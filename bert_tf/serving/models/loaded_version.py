@@ -14,6 +14,7 @@ from typing import Any
 import tensorflow as tf
 from tensorflow.core.protobuf import meta_graph_pb2
 
+from bert_tf.export.digests import FILES, check_digests
 from bert_tf.export.graphs import outside_operations
 from bert_tf.export.metadata import read_meta_graph
 from bert_tf.export.runtime import register_text_operations, without_gradient_warnings
@@ -35,8 +36,9 @@ OnRun = Callable[[int], None]
 class LoadedVersion:
     """A loaded version that runs requests.
 
-    Raises ValueError if the folder is not a readable SavedModel, or if one that is not `trusted` has operations that
-    read or write files, open connections or run other code than TensorFlow's.
+    Raises ValueError if the folder is not a readable SavedModel, if its files are not those that its model card lists,
+    or if one that is not `trusted` has operations that read or write files, open connections or run other code than
+    TensorFlow's.
     """
 
     def __init__(
@@ -51,6 +53,8 @@ class LoadedVersion:
                 "which reach beyond the model. Start the server with `--trust_models` if you trust its source"
             )
         self.signature_defs: dict[str, meta_graph_pb2.SignatureDef] = dict(meta_graph.signature_def)
+        if isinstance(digests := self.card.get(FILES), dict):
+            check_digests(folder, digests)
         register_text_operations()
         try:
             with without_gradient_warnings():

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import shutil
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -9,7 +11,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 import tensorflow as tf
+from tensorflow.core.protobuf import saved_model_pb2
 
+from bert_tf.export.metadata import MODEL_CARD
 from bert_tf.serving.errors import ServingError
 from bert_tf.serving.models.batching import ONE_BY_ONE, BatchingOptions
 from bert_tf.serving.models.loaded_version import LoadedVersion
@@ -105,3 +109,20 @@ def test_a_request_that_never_ends_does_not_keep_a_version_open(exported: Callab
     version.close(0.01)
     version.release()
     version.close()
+
+
+def test_changed_files_are_named(exported: Callable[[str], Path], tmp_path: Path) -> None:
+    folder = tmp_path / "1"
+    shutil.copytree(exported("classifier"), folder)
+    graph = saved_model_pb2.SavedModel.FromString((folder / "saved_model.pb").read_bytes())
+    graph.meta_graphs[0].meta_info_def.tensorflow_version = "another"
+    # TensorFlow loads it.
+    (folder / "saved_model.pb").write_bytes(graph.SerializeToString())
+    with pytest.raises(ValueError, match="saved_model.pb: changed since the export"):
+        LoadedVersion(folder, ONE_BY_ONE)
+    card = json.loads((folder / MODEL_CARD).read_text())
+    (folder / MODEL_CARD).write_text(json.dumps({name: value for name, value in card.items() if name != "files"}))
+    LoadedVersion(folder, ONE_BY_ONE).close()
+    (folder / MODEL_CARD).write_text(json.dumps(card | {"files": {"assets/none": "0"}}))
+    with pytest.raises(ValueError, match="none: cannot be read, but model_card.json names it"):
+        LoadedVersion(folder, ONE_BY_ONE)

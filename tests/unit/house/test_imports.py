@@ -50,6 +50,7 @@ MODULES = {
     ("models", "data"): {"bert_tf.data.schema"},
     # A server loads SavedModels without Keras.
     ("serving", "export"): {
+        "bert_tf.export.digests",
         "bert_tf.export.graphs",
         "bert_tf.export.json_values",
         "bert_tf.export.metadata",
