@@ -292,15 +292,21 @@ def _print_addresses(
 
 
 def _warnings(options: ServerOptions) -> list[str]:
-    """Returns warnings about a server that other machines can reach without TLS or authentication."""
+    """Returns warnings about changes by request, and about other machines without TLS or authentication."""
+    warnings = []
+    if options.grpc.allow_reload_config:
+        warnings.append(
+            "  warning: every client of the gRPC port can end models, and make the server load and show any directory "
+            "that it can read (--allow_reload_config)"
+        )
     missing = {
         "TLS (--tls_certificate, --tls_key)": options.tls is None,
         "authentication (--token_file)": options.rest.access.tokens is None,
     }
     named = " and no ".join(name for name, is_missing in missing.items() if is_missing)
-    if is_loopback(options.host) or not named:
-        return []
-    return [f"  warning: other machines can reach {options.host}, and there is no {named}"]
+    if not is_loopback(options.host) and named:
+        warnings.append(f"  warning: other machines can reach {options.host}, and there is no {named}")
+    return warnings
 
 
 def _in_url(host: str) -> str:

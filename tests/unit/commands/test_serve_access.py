@@ -74,3 +74,10 @@ def test_an_open_server_warns(
     warnings = " ".join(_warnings(options(*flags)))
     assert [name for name in ("TLS", "authentication") if name in warnings] == missing
     assert ("warning" in warnings) == bool(missing)
+
+
+def test_changes_by_request_are_warned_of() -> None:
+    from bert_tf.serving.server import _warnings
+
+    assert _warnings(options()) == []
+    assert "every client of the gRPC port can end models" in _warnings(options("--allow_reload_config"))[0]
