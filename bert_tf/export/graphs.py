@@ -5,25 +5,25 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 
+from tensorflow.core.framework.attr_value_pb2 import AttrValue
 from tensorflow.core.framework.graph_pb2 import GraphDef
 from tensorflow.core.framework.node_def_pb2 import NodeDef
 from tensorflow.core.protobuf.meta_graph_pb2 import MetaGraphDef, SignatureDef
 
 # Operations of a SavedModel's own saver, which nothing calls while the model is served.
-_OF_SAVER = re.compile(r"(Save|Restore)(V2)?|MergeV2Checkpoints")
-# Operations that read or write files, open connections, or run other code than TensorFlow's.
+_OF_SAVER = re.compile(r"(Save|Restore)V2|MergeV2Checkpoints")
+# Operations that read or write files, open connections, or run other code than TensorFlow's. All of tf.data is among
+# them, because a data set may also stand in a string.
 _OUTSIDE = re.compile(
     "|".join(
         [
-            r"(Read|Write|Matching)Files?\w*|\w*MatchingFilesDataset",
-            r"Save(V2|Slices|Dataset\w*)?|Restore(V2|Slice)?|DTensorRestoreV2|DistributedSave|MergeV2Checkpoints",
-            r"LoadDataset|LoadAndRemapMatrix|GenerateVocabRemapping|InitializeTableFromTextFile\w*",
-            r"(TextLine|TFRecord|FixedLengthRecord|WholeFile|LMDB)Reader\w*|RecordInput",
-            r"(Experimental)?(TextLine|TFRecord|FixedLengthRecord|LMDB|Sql|Cache|Snapshot\w*|DataService)Dataset\w*",
-            r"(Experimental)?DatasetToTFRecord|ListSnapshotChunksDataset|SnapshotDatasetReader|RegisterDataset\w*",
+            r"(Read|Write|Matching)Files?\w*|ImmutableConst|DumpTensor|RecordInput|\w*Dataset\w*|\w*Iterator\w*",
+            r"Save(V2|Slices)?|Restore(V2|Slice)?|DTensorRestoreV2|DistributedSave|MergeV2Checkpoints",
+            r"LoadAndRemapMatrix|GenerateVocabRemapping|InitializeTableFromTextFile\w*|FixedUnigramCandidateSampler",
+            r"(TextLine|TFRecord|FixedLengthRecord|WholeFile|LMDB)Reader\w*|Skipgram",
             r"CreateSummary(File|Db)Writer|ImportEvent|FileSystemSetConfiguration|CalibrationStatisticsSaver",
             r"Debug(Identity|NanCount|NumericSummary|Gradient)\w*|DecodeProtoV2|EncodeProto",
-            r"(Eager)?PyFunc\w*|RemoteCall|Rpc\w+|XlaHostCompute",
+            r"(Eager)?PyFunc\w*|RemoteCall|Rpc\w+|Xla\w+|Collective\w+",
         ]
     )
 )
@@ -52,6 +52,8 @@ def reachable(graph: GraphDef, outputs: Iterable[str]) -> set[str]:
         reached.add(name)
         if name in functions:
             called = functions[name].node_def
+        elif name not in nodes:
+            continue
         else:
             called = [nodes[name]]
             waiting += [source.lstrip("^").partition(":")[0] for source in nodes[name].input]
@@ -62,9 +64,16 @@ def reachable(graph: GraphDef, outputs: Iterable[str]) -> set[str]:
 def _called(node: NodeDef) -> Iterator[str]:
     """Yields the names of functions that a node may call."""
     yield node.op
-    for value in node.attr.values():
-        yield value.func.name
-        yield from (function.name for function in value.list.func)
+    yield from _functions_in(node.attr.values())
+
+
+def _functions_in(values: Iterable[AttrValue]) -> Iterator[str]:
+    """Yields the names of the functions in attributes, and in the attributes of these."""
+    for value in values:
+        for function in (value.func, *value.list.func):
+            yield function.name
+            if function.attr:
+                yield from _functions_in(function.attr.values())
 
 
 def outputs_of(signature: SignatureDef) -> list[str]:
@@ -75,17 +84,18 @@ def outputs_of(signature: SignatureDef) -> list[str]:
 def outside_operations(meta_graph: MetaGraphDef) -> list[str]:
     """Returns the sorted operations that read or write files, open connections or run other code than TensorFlow's.
 
-    The saver, which each SavedModel has, does not count as long as no signature reaches it.
+    The saver, which each SavedModel has, does not count as long as no signature or function of the model reaches it. In
+    the form of TensorFlow 1, a model runs its saver when it is loaded, so that it counts.
     """
     graph, saver = meta_graph.graph_def, meta_graph.saver_def
-    ends = [name.partition(":")[0] for name in (saver.save_tensor_name, saver.restore_op_name) if name]
-    known = {node.name for node in graph.node}
-    of_saver = reachable(graph, [name for name in ends if name in known])
-    served = set().union(*(reachable(graph, outputs_of(one)) for one in meta_graph.signature_def.values()))
+    of_saver = reachable(graph, [saver.save_tensor_name.partition(":")[0], saver.restore_op_name])
+    roots = [name for signature in meta_graph.signature_def.values() for name in outputs_of(signature)]
+    # The functions that are called when the model is loaded, and those of the loaded signatures.
+    served = reachable(graph, [*roots, *meta_graph.object_graph_def.concrete_functions])
+    exempt = of_saver - served if meta_graph.object_graph_def.nodes else set()
     found = set()
     for function_name, node in all_nodes(graph):
-        place = function_name or node.name
-        if _OF_SAVER.fullmatch(node.op) and place in of_saver - served:
+        if _OF_SAVER.fullmatch(node.op) and (function_name or node.name) in exempt:
             continue
         to_file = node.op == _PRINTS and node.attr[_STREAM].s.startswith(b"file:")
         if to_file or _OUTSIDE.fullmatch(node.op):

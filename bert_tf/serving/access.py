@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
+import dataclasses
 import hmac
 import ipaddress
 import os
 import ssl
-from collections.abc import Mapping
+import threading
+import time
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,6 +21,7 @@ from bert_tf.serving.errors import ServingError
 
 TOKEN_VARIABLE = "BERT_TF_SERVE_TOKEN"
 _SCHEME = "bearer "
+_MAX_ADDRESSES = 10_000
 
 
 @dataclass
@@ -57,19 +60,53 @@ class AccessOptions:
     tokens: Tokens | None = None  # None for no authentication
 
 
-class GuessLimit:
-    """Answers wrong tokens one after the other, ten a second at most, so that tokens cannot be guessed quickly."""
+class WrongTokens:
+    """Compares tokens, and refuses an address that has sent too many wrong ones; thread-safe.
 
-    def __init__(self, seconds: float = 0.1) -> None:
+    Args:
+        tokens: the tokens; None for no authentication.
+        most: wrong tokens of an address in each period; a request without a token is none.
+        seconds: length of a period.
+        clock: current time in seconds.
+    """
+
+    def __init__(
+        self,
+        tokens: Tokens | None,
+        most: int = 100,
+        seconds: float = 60.0,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._tokens = tokens
+        self._most = most
         self._seconds = seconds
-        self._next = 0.0
+        self._clock = clock
+        self._lock = threading.Lock()
+        # Address -> start of its period, and its wrong tokens.
+        self._seen: dict[str, tuple[float, int]] = {}
 
-    async def wait(self) -> None:
-        """Waits for the turn of a wrong token."""
-        now = asyncio.get_running_loop().time()
-        turn = max(now, self._next)
-        self._next = turn + self._seconds
-        await asyncio.sleep(turn - now)
+    def check(self, client: str, authorization: str) -> None:
+        """Raises ServingError: 401 for a wrong token, 429 for any token of an address that has sent too many."""
+        if self._tokens is None:
+            return
+        now = self._clock()
+        with self._lock:
+            since, count = self._seen.get(client, (now, 0))
+            if now - since >= self._seconds:
+                since, count = now, 0
+        if count >= self._most:
+            rule = f"this address has sent {count} wrong tokens; try again in {self._seconds - now + since:.0f} seconds"
+            raise ServingError(rule, grpc.StatusCode.RESOURCE_EXHAUSTED)
+        try:
+            self._tokens.check(authorization)
+        except ServingError:
+            if authorization:
+                with self._lock:
+                    self._seen.pop(client, None)
+                    self._seen[client] = (since, count + 1)
+                    if len(self._seen) > _MAX_ADDRESSES:
+                        del self._seen[next(iter(self._seen))]
+            raise
 
 
 def read_tokens(path: Path | None, environment: Mapping[str, str] = os.environ) -> Tokens | None:
@@ -147,8 +184,9 @@ class TlsFiles:
 
         def renewed() -> grpc.ServerCertificateConfiguration | None:
             try:
-                content, configuration = self._configuration()
-            except OSError:
+                # Of a certificate that is half renewed, the former pair is kept.
+                content, configuration = dataclasses.replace(self)._configuration()
+            except (OSError, ConfigError):
                 return None
             if content == latest[0]:
                 return None
@@ -159,7 +197,7 @@ class TlsFiles:
             first[1], renewed, require_client_authentication=self.client_authority is not None
         )
 
-    def _configuration(self) -> tuple[tuple[bytes, bytes], grpc.ServerCertificateConfiguration]:
-        content = self.key.read_bytes(), self.certificate.read_bytes()
+    def _configuration(self) -> tuple[tuple[bytes | None, ...], grpc.ServerCertificateConfiguration]:
+        pair = self.key.read_bytes(), self.certificate.read_bytes()
         authority = None if self.client_authority is None else self.client_authority.read_bytes()
-        return content, grpc.ssl_server_certificate_configuration([content], authority)
+        return (*pair, authority), grpc.ssl_server_certificate_configuration([pair], authority)

@@ -18,7 +18,9 @@ access_logger = logging.getLogger("bert_tf.access")
 _MAX_TARGET = 300
 _FORMAT = "%(asctime)s %(message)s"
 # Loggers with messages that a single client can cause.
-_LIMITED_LOGGERS = ("asyncio", "uvicorn.error", "bert_tf.serving.http.connection", "bert_tf.serving.service")
+_LIMITED_LOGGERS = (
+    "asyncio", "uvicorn.error", "grpc._cython.cygrpc", "bert_tf.serving.http.connection", "bert_tf.serving.service",
+)  # fmt: skip
 _KEY_CHARACTERS = 60
 _MAX_KEYS = 1000
 

@@ -212,6 +212,11 @@ def application(
     an available version raises ValueError if `strict`; otherwise `/readyz` reports it.
     """
     limit_repeated_messages()
+    try:
+        # A worker that replaces another one has the options of the start.
+        _reread(options)
+    except (ValueError, OSError) as error:
+        logger.error("tokens are those of the start: %s", error)
     if options.access_log:
         start_access_log()
     with contextlib.ExitStack() as stack:
@@ -261,7 +266,7 @@ def _config(app: Callable[..., Starlette] | Starlette, options: ServerOptions) -
         factory=not isinstance(app, Starlette),
         http=functools.partial(BoundedConnection, limits=limits),
         workers=options.workers,
-        reread=functools.partial(_reload_tokens, options),
+        reread=functools.partial(_reread, options),
         timeout_graceful_shutdown=_GRACE_SECONDS,
         # A worker does not answer for some seconds while it loads a large model.
         timeout_worker_healthcheck=60,
@@ -269,7 +274,11 @@ def _config(app: Callable[..., Starlette] | Starlette, options: ServerOptions) -
     )
 
 
-def _reload_tokens(options: ServerOptions) -> None:
+def _reread(options: ServerOptions) -> None:
+    """Reads the tokens again. Raises ConfigError or OSError for these, or for a certificate that cannot be used."""
+    if options.tls is not None:
+        # Checks the files.
+        dataclasses.replace(options.tls)
     if options.rest.access.tokens is not None:
         options.rest.access.tokens.reload()
 

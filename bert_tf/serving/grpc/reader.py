@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import functools
 import threading
 from collections.abc import AsyncIterator, Callable
@@ -13,7 +14,7 @@ from typing import Any
 import grpc
 from google.protobuf.message import DecodeError
 
-from bert_tf.serving.access import GuessLimit, Tokens
+from bert_tf.serving.access import Tokens, WrongTokens
 from bert_tf.serving.errors import ServingError, break_reference_cycles
 from bert_tf.serving.logs import logged_call
 from bert_tf.serving.requests.admission import Admission
@@ -21,6 +22,7 @@ from bert_tf.serving.requests.cancellation import Cancellation
 
 # Probes have no token, and are answered at once.
 _PROBES = "/grpc.health.v1.Health/"
+_BRIEF_SECONDS = 0.5
 
 
 @dataclass(frozen=True)
@@ -36,6 +38,7 @@ class ReaderLimits:
     """Limits of the calls that wait for their message, and of those that are answered."""
 
     seconds: float  # for the arrival of a message; later calls end with DEADLINE_EXCEEDED
+    patient: int  # calls that have this time at once; further ones have half a second
     waiting: int  # if more calls wait for their message, the oldest one ends
     answered: int  # at once; more are rejected with RESOURCE_EXHAUSTED
 
@@ -54,8 +57,7 @@ class RequestReader(grpc.aio.ServerInterceptor):
         self._admission = admission
         self._limits = limits
         self._threads = threads
-        self._tokens = tokens
-        self._guesses = GuessLimit()
+        self._tokens = WrongTokens(tokens)
         self._waiting: dict[asyncio.Timeout, None] = {}
         self._answered = 0
 
@@ -72,8 +74,9 @@ class RequestReader(grpc.aio.ServerInterceptor):
             # The line of the log is written before the client has the answer.
             with logged_call(name, context.peer()) as outcome:
                 try:
-                    if self._tokens is not None and not is_probe:
-                        self._tokens.check(_authorization(context))
+                    if not is_probe:
+                        # Without the port.
+                        self._tokens.check(context.peer().rpartition(":")[0], _authorization(context))
                     return await self._answer(messages, context, run, is_probe)
                 except ServingError as error:
                     outcome.code, message = error.code, str(error)
@@ -81,8 +84,6 @@ class RequestReader(grpc.aio.ServerInterceptor):
                 except asyncio.CancelledError:
                     outcome.code = grpc.StatusCode.CANCELLED
                     raise
-                if outcome.code is grpc.StatusCode.UNAUTHENTICATED:
-                    await self._guesses.wait()
             return await context.abort(outcome.code, message)
 
         return grpc.stream_unary_rpc_method_handler(answer, response_serializer=handler.response_serializer)
@@ -115,18 +116,25 @@ class RequestReader(grpc.aio.ServerInterceptor):
                 self._answered -= 1
 
     async def _message(self, messages: AsyncIterator[bytes]) -> bytes:
-        loop = asyncio.get_running_loop()
+        limits = self._limits
+        # The core keeps what has arrived of a message, so that many slow ones would fill the memory.
+        seconds = limits.seconds if len(self._waiting) < limits.patient else min(limits.seconds, _BRIEF_SECONDS)
         try:
-            async with asyncio.timeout(self._limits.seconds) as deadline:
+            async with asyncio.timeout(seconds) as deadline:
+                if len(self._waiting) >= limits.waiting:
+                    oldest = next(iter(self._waiting))
+                    del self._waiting[oldest]
+                    if not oldest.expired():
+                        with contextlib.suppress(RuntimeError):
+                            # It may be expiring.
+                            oldest.reschedule(asyncio.get_running_loop().time())
                 self._waiting[deadline] = None
-                if len(self._waiting) > self._limits.waiting:
-                    next(iter(self._waiting)).reschedule(loop.time())
                 try:
                     return await anext(aiter(messages))
                 finally:
-                    del self._waiting[deadline]
+                    self._waiting.pop(deadline, None)
         except TimeoutError:
-            rule = f"the message of a call must arrive within {self._limits.seconds:g} seconds, or sooner under load"
+            rule = f"the message of a call must arrive within {limits.seconds:g} seconds, or sooner if many calls wait"
             raise ServingError(rule, grpc.StatusCode.DEADLINE_EXCEEDED) from None
         except StopAsyncIteration:
             raise ServingError("a request must have a message", grpc.StatusCode.UNIMPLEMENTED) from None

@@ -29,6 +29,7 @@ class GrpcOptions:
     max_message_bytes: int = 16 * 2**20
     max_requests: int = 512  # answered at once
     message_seconds: float = 5.0  # time-out for the arrival of a message
+    max_patient: int = 16  # calls that have this time at once; further ones have half a second
     max_waiting: int = 4096  # calls that wait for their message; the oldest one ends for a further one
     max_streams: int = 1024  # open calls of a connection; its client holds further ones back
     threads: int = 64  # that answer requests
@@ -72,7 +73,7 @@ class GrpcServer:
 
 
 async def _created(service: Service, options: GrpcOptions) -> grpc.aio.Server:
-    limits = ReaderLimits(options.message_seconds, options.max_waiting, options.max_requests)
+    limits = ReaderLimits(options.message_seconds, options.max_patient, options.max_waiting, options.max_requests)
     threads = RequestThreads(options.threads, "grpc")
     server = grpc.aio.server(
         interceptors=[RequestReader(service.admission, limits, threads, options.tokens)],

@@ -8,7 +8,7 @@ import grpc
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from bert_tf.serving.access import AccessOptions, GuessLimit, is_loopback
+from bert_tf.serving.access import AccessOptions, WrongTokens, is_loopback
 from bert_tf.serving.errors import ServingError
 from bert_tf.serving.http.responses import error_response
 
@@ -39,9 +39,10 @@ class AccessRules:
         # A server that other machines can reach may have names that it does not know.
         self._any_host = _ANY_HOST in self._allowed or not (is_loopback(bound_host) or self._allowed)
         self._bound_host = bound_host
+        self._tokens = WrongTokens(options.tokens)
 
-    def check(self, method: str, path: str, headers: Headers) -> None:
-        """Raises ServingError with status 403 for a host or origin that is not allowed, 401 for a wrong token."""
+    def check(self, method: str, path: str, headers: Headers, client: str = "") -> None:
+        """Raises ServingError with status 403 for a host or origin that is not allowed, 401 or 429 for wrong tokens."""
         host = headers.get("host", "")
         # HTTP/1.0 clients may omit it; browsers never do.
         if host and not self._any_host and not self._is_own(_name(host)):
@@ -57,8 +58,8 @@ class AccessRules:
                 "start the server with `--allowed_hosts` and the page's host name",
                 grpc.StatusCode.PERMISSION_DENIED,
             )
-        if path not in _WITHOUT_TOKEN and self._options.tokens is not None:
-            self._options.tokens.check(headers.get("authorization", ""))
+        if path not in _WITHOUT_TOKEN:
+            self._tokens.check(client, headers.get("authorization", ""))
 
     def _is_own(self, name: str) -> bool:
         return is_loopback(name) or name == self._bound_host or name in self._allowed
@@ -76,7 +77,6 @@ class AccessMiddleware:
     def __init__(self, app: ASGIApp, rules: AccessRules) -> None:
         self._app = app
         self._rules = rules
-        self._guesses = GuessLimit()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handles one request."""
@@ -105,10 +105,9 @@ class AccessMiddleware:
             await response(scope, receive, send_with_headers)
             return
         try:
-            self._rules.check(scope["method"], scope["path"], headers)
+            client = (scope.get("client") or ("",))[0]
+            self._rules.check(scope["method"], scope["path"], headers, client)
         except ServingError as error:
-            if error.code is grpc.StatusCode.UNAUTHENTICATED:
-                await self._guesses.wait()
             await error_response(error)(scope, receive, send_with_headers)
             return
         await self._app(scope, receive, send_with_headers)

@@ -106,7 +106,7 @@ class _Surface:
             return error_response(error)
 
     async def _answer(self, request: Request, admitted: Admitted) -> bytes:
-        path = request.url.path
+        path = request.scope["path"]
         if request.method == "POST" and (match := _ASK.fullmatch(path)):
             body = await read_body(request, admitted, self._options.body)
             admitted.complete()
@@ -177,9 +177,9 @@ class _Surface:
 
     async def card(self, request: Request) -> Response:
         try:
-            match = _DESCRIBE.fullmatch(f"/v1{request.url.path}")
+            match = _DESCRIBE.fullmatch(f"/v1{request.scope['path']}")
             if match is None or match["metadata"]:
-                raise ServingError(f"Malformed request: GET {request.url.path}")
+                raise ServingError(f"Malformed request: GET {request.scope['path']}")
             return json_response(json.dumps(self._service.card(_target(match))).encode())
         except ServingError as error:
             return error_response(error)

@@ -37,7 +37,8 @@ class _EventLoop(asyncio.SelectorEventLoop):
 class DrainingConfig(Config):
     """uvicorn configuration with the drain time of `DrainingServer`, and without uvicorn's log configuration.
 
-    `reread` is called on SIGHUP, besides reading the certificate again; it raises ValueError or OSError.
+    `reread` is called on SIGHUP before the certificate is read again; it raises ValueError or OSError for files that
+    cannot be used.
     """
 
     def __init__(
@@ -86,9 +87,12 @@ class DrainingServer(Server):
         """Reads the certificate and the tokens again, for further connections and requests."""
         config = cast(DrainingConfig, self.config)
         try:
+            # First, because OpenSSL forgets the former certificate before it checks the new one.
+            config.reread()
             if config.ssl is not None and config.ssl_certfile is not None:
                 config.ssl.load_cert_chain(config.ssl_certfile, config.ssl_keyfile, password="")
-            config.reread()
+                if config.ssl_ca_certs is not None:
+                    config.ssl.load_verify_locations(config.ssl_ca_certs)
         except (ValueError, OSError) as error:
             logger.error("certificate and tokens are those of before: %s", error)
             return

@@ -9,8 +9,10 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 _TRUSTED = "--trusted"
+_SECONDS = 600
 
 
 def try_version(folder: Path, *, trusted: bool) -> None:
@@ -23,8 +25,13 @@ def try_version(folder: Path, *, trusted: bool) -> None:
     Raises:
         ValueError: if the process fails, with its last line or the signal that ended it.
     """
-    command = [sys.executable, "-m", __name__, str(folder), *([_TRUSTED] if trusted else [])]
-    done = subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, check=False)
+    # -P: no module of the working directory.
+    command = [sys.executable, "-P", "-m", __name__, str(folder), *([_TRUSTED] if trusted else [])]
+    pipes: dict[str, Any] = {"stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE, "errors": "replace"}
+    try:
+        done = subprocess.run(command, timeout=_SECONDS, check=False, **pipes)
+    except subprocess.TimeoutExpired as error:
+        raise ValueError(f"{folder}: cannot be loaded: a process that tried did not end in {_SECONDS} s") from error
     if done.returncode < 0:
         name = signal.Signals(-done.returncode).name
         raise ValueError(f"{folder}: cannot be loaded: it ended a process that tried with {name}")

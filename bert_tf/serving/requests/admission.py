@@ -86,11 +86,13 @@ class Admitted:
         self._admission = admission
         self.pool = pool
         self.size = 0
+        self._complete = False
 
     def add(self, count: int) -> None:
-        """Counts bytes that have arrived. Raises ServingError if there are too many."""
-        self._admission.update(self, self.size + count, complete=False)
+        """Counts bytes that have arrived or were decompressed. Raises ServingError if there are too many."""
+        self._admission.update(self, self.size + count, self._complete)
 
     def complete(self) -> None:
         """Marks the request as complete. Raises ServingError if too many bytes are being answered."""
+        self._complete = True
         self._admission.update(self, self.size, complete=True)

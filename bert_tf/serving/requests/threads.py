@@ -31,8 +31,14 @@ class RequestThreads(Executor):
         self._calls.put((future, functools.partial(fn, *args, **kwargs)))
         with self._lock:
             if not self._idle.acquire(blocking=False) and self._started < self._most:
-                self._started += 1
-                threading.Thread(target=self._work, name=f"{self._name}-{self._started}", daemon=True).start()
+                try:
+                    threading.Thread(target=self._work, name=f"{self._name}-{self._started}", daemon=True).start()
+                except RuntimeError:
+                    # The system has no thread left; the others will run the call.
+                    if not self._started:
+                        raise
+                else:
+                    self._started += 1
         return future
 
     def _work(self) -> None:

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import functools
 import json
 import re
+import shutil
+import ssl
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -18,6 +22,8 @@ from bert_tf.client import PredictError, connect
 from bert_tf.serving.access import AccessOptions, TlsFiles, Tokens
 from bert_tf.serving.grpc.server import GrpcOptions, GrpcServer
 from bert_tf.serving.http.app import RestOptions, create_app
+from bert_tf.serving.http.server import DrainingConfig, DrainingServer
+from bert_tf.serving.server import ServerOptions, _reread
 from bert_tf.serving.service import Service
 
 TOKEN = "correct-horse"
@@ -169,3 +175,35 @@ def test_a_url_as_target_names_path_and_host(rest: TestClient, service: Service)
 def test_unknown_expectations_are_refused(rest: TestClient) -> None:
     assert rest.get("/v1/models/classifier", headers={"expect": "wonders"}).status_code == 417
     assert rest.get("/v1/models/classifier", headers={"expect": "100-Continue"}).status_code == 200
+
+
+def test_a_half_renewed_certificate_is_not_used(files: Path, tmp_path: Path) -> None:
+    for name in ("certificate.pem", "key.pem"):
+        shutil.copy(files / name, tmp_path / name)
+    tls = TlsFiles(tmp_path / "certificate.pem", tmp_path / "key.pem")
+    options = ServerOptions(tls=tls)
+    config = DrainingConfig(
+        lambda: None, drain_seconds=0, reread=functools.partial(_reread, options), **tls.http_options()
+    )
+    config.load()
+    server = DrainingServer(config)
+    other = trustme.CA().issue_cert("localhost")
+    other.cert_chain_pems[0].write_to_path(str(tmp_path / "certificate.pem"))
+    server._reread()
+    assert handshake(config.ssl, files / "authority.pem")
+
+
+def handshake(context: ssl.SSLContext | None, authority: Path) -> bool:
+    """Connects a client that trusts an authority to a server in this process."""
+    assert context is not None
+    client = ssl.create_default_context(cafile=authority)
+    to_client, to_server = ssl.MemoryBIO(), ssl.MemoryBIO()
+    ends = [
+        context.wrap_bio(to_server, to_client, server_side=True),
+        client.wrap_bio(to_client, to_server, server_hostname="localhost"),
+    ]
+    for _ in range(6):
+        for end in ends:
+            with contextlib.suppress(ssl.SSLWantReadError):
+                end.do_handshake()
+    return ends[1].cipher() is not None

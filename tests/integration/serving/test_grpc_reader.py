@@ -95,6 +95,21 @@ def as_ended(calls: Iterable[Any]) -> Iterator[Any]:
         yield ended.get(timeout=60)
 
 
+def test_calls_have_less_time_while_many_wait(service: Service, silent: Callable[[], Iterator[bytes]]) -> None:
+    server = GrpcServer(service, GrpcOptions(message_seconds=600, max_patient=2, threads=1))
+    port = server.add_port("127.0.0.1:0")
+    server.start()
+    with grpc.insecure_channel(f"127.0.0.1:{port}") as channel:
+        calls = [channel.stream_unary(STATUS).future(silent()) for _ in range(6)]
+        # The two first ones would wait for ten minutes.
+        ended = list(itertools.islice(as_ended(calls), 4))
+        assert {call.exception(60).code() for call in ended} == {grpc.StatusCode.DEADLINE_EXCEEDED}
+        assert sum(call.done() for call in calls) == 4
+        for call in calls:
+            call.cancel()
+    server.stop(None)
+
+
 def test_calls_of_a_connection_are_limited(service: Service, silent: Callable[[], Iterator[bytes]]) -> None:
     server = GrpcServer(service, GrpcOptions(message_seconds=600, max_streams=4))
     port = server.add_port("127.0.0.1:0")

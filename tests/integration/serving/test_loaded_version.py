@@ -124,5 +124,5 @@ def test_changed_files_are_named(exported: Callable[[str], Path], tmp_path: Path
     (folder / MODEL_CARD).write_text(json.dumps({name: value for name, value in card.items() if name != "files"}))
     LoadedVersion(folder, ONE_BY_ONE).close()
     (folder / MODEL_CARD).write_text(json.dumps(card | {"files": {"assets/none": "0"}}))
-    with pytest.raises(ValueError, match="none: cannot be read, but model_card.json names it"):
+    with pytest.raises(ValueError, match="model_card.json names a file that is not there: 'assets/none'"):
         LoadedVersion(folder, ONE_BY_ONE)

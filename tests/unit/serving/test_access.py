@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from pathlib import Path
 
 import pytest
@@ -13,9 +12,9 @@ from bert_tf.config import ConfigError
 from bert_tf.serving.access import (
     TOKEN_VARIABLE,
     AccessOptions,
-    GuessLimit,
     TlsFiles,
     Tokens,
+    WrongTokens,
     is_loopback,
     read_tokens,
 )
@@ -119,20 +118,36 @@ def test_each_token_of_a_file_is_accepted_until_it_is_removed(tmp_path: Path) ->
     tokens.check("Bearer third")
 
 
-def test_wrong_tokens_wait_for_their_turn(monkeypatch: pytest.MonkeyPatch) -> None:
-    slept: list[float] = []
+def test_an_address_of_many_wrong_tokens_is_refused_for_a_time() -> None:
+    now = [0.0]
+    guard = WrongTokens(Tokens(("right",)), most=3, seconds=60, clock=lambda: now[0])
 
-    async def sleep(seconds: float) -> None:
-        slept.append(seconds)
+    def status_of(client: str, authorization: str) -> int:
+        try:
+            guard.check(client, authorization)
+        except ServingError as error:
+            return error.http_status
+        return 200
 
-    async def guess() -> None:
-        limit = GuessLimit(1000.0)
-        for _ in range(3):
-            await limit.wait()
+    # A request without a token is no guess.
+    assert [status_of("a", "") for _ in range(5)] == [401] * 5
+    assert [status_of("a", "Bearer wrong") for _ in range(5)] == [401, 401, 401, 429, 429]
+    assert status_of("a", "Bearer right") == 429
+    assert status_of("b", "Bearer right") == 200
+    now[0] = 59.0
+    assert status_of("a", "Bearer right") == 429
+    now[0] = 60.0
+    assert status_of("a", "Bearer right") == 200
+    assert WrongTokens(None).check("a", "") is None
 
-    monkeypatch.setattr("bert_tf.serving.access.asyncio.sleep", sleep)
-    asyncio.run(guess())
-    assert [round(seconds / 1000) for seconds in slept] == [0, 1, 2]
+
+def test_addresses_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("bert_tf.serving.access._MAX_ADDRESSES", 2)
+    guard = WrongTokens(Tokens(("right",)))
+    for client in "abc":
+        with pytest.raises(ServingError):
+            guard.check(client, "Bearer wrong")
+    assert list(guard._seen) == ["b", "c"]
 
 
 @pytest.mark.parametrize("host", ["x@localhost", "localhost/", "localhost:80:80", "[::1]x", "a localhost", "[x]"])

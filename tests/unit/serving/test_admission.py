@@ -83,3 +83,14 @@ def test_memory_is_returned_after_large_requests_only() -> None:
     with admission.request() as admitted:
         admitted.add(2 * LARGE)
     assert calls.empty()
+
+
+def test_bytes_that_a_complete_request_takes_are_those_of_an_answered_one() -> None:
+    admission = Admission(2 * LARGE)
+    with contextlib.ExitStack() as stack:
+        for _ in range(2):
+            stack.enter_context(admission.request()).add(LARGE)
+        unzipped = stack.enter_context(admission.request())
+        unzipped.complete()
+        unzipped.add(LARGE)
+        assert unzipped.pool.name == "requests that are being answered"
