@@ -190,6 +190,10 @@ def _check_auto(args: argparse.Namespace) -> None:
             f"--recipe {AUTO} times steps in one process: --strategy must be none or mirrored. "
             f"Received: {args.strategy}"
         )
+    if any(override.replace(" ", "").startswith("training.objective=") for override in args.overrides):
+        raise ConfigError(
+            f"training.objective does not go with --recipe {AUTO}, whose fit is of masked words. Choose another recipe."
+        )
     if args.model and str(args.model) not in NAMED_SIZES:
         raise ConfigError(
             f"with --recipe {AUTO}, --model must be one of {', '.join(NAMED_SIZES)}. Received: {args.model}"

@@ -112,6 +112,7 @@ def test_static_masks_are_refused(tmp_path: Path) -> None:
         (["--recipe", "auto", "--hours", "1", "--steps", "9"], "--steps does not go with --recipe auto"),
         (["--recipe", "auto", "--hours", "1", "--model", "L4_H256"], "--model must be one of tiny, mini"),
         (["--recipe", "auto", "--hours", "1", "--strategy", "tpu"], "--strategy must be none or mirrored"),
+        (["--recipe", "auto", "--hours", "1", "--set", "training.objective=causal_lm"], "whose fit is of masked words"),
     ],
 )
 def test_flags_that_do_not_go_together_are_refused(data: Path, tmp_path: Path, capsys, flags, message) -> None:
