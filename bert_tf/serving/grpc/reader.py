@@ -124,10 +124,9 @@ class RequestReader(grpc.aio.ServerInterceptor):
                 if len(self._waiting) >= limits.waiting:
                     oldest = next(iter(self._waiting))
                     del self._waiting[oldest]
-                    if not oldest.expired():
-                        with contextlib.suppress(RuntimeError):
-                            # It may be expiring.
-                            oldest.reschedule(asyncio.get_running_loop().time())
+                    # It raises an error if its time has just ended.
+                    with contextlib.suppress(RuntimeError):
+                        oldest.reschedule(asyncio.get_running_loop().time())
                 self._waiting[deadline] = None
                 try:
                     return await anext(aiter(messages))
