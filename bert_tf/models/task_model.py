@@ -255,8 +255,10 @@ class TextTaskModel(TaskModel):
             **kwargs: arguments of `keras.Model.fit`: `validation_data` and `validation_split` may contain texts, too.
 
         Returns:
-            The history of losses and metrics.
+            The history of losses and metrics. A classifier that is no better than the most frequent label is named in
+            the log, with what to do.
         """
+        labels = y
         if self._takes(x):
             options = {name: kwargs.pop(name, default) for name, default in _DATA_OPTIONS.items()}
             data, validation = self.preprocessor.training_data(
@@ -267,8 +269,16 @@ class TextTaskModel(TaskModel):
         elif kwargs.get("validation_data") is not None and self._takes(_inputs_of(kwargs["validation_data"])):
             kwargs["validation_data"] = self._data(*_unpacked(kwargs["validation_data"]), batch_size)
         passes = epochs - kwargs.get("initial_epoch", 0)
-        self._schedule(_steps(x, batch_size, kwargs.get("steps_per_epoch"), passes))
-        return super().fit(x, y, batch_size=batch_size, epochs=epochs, **kwargs)
+        steps = _steps(x, batch_size, kwargs.get("steps_per_epoch"), passes)
+        self._schedule(steps)
+        history = super().fit(x, y, batch_size=batch_size, epochs=epochs, **kwargs)
+        if labels is not None and self._objective() == "classification" and history.history.get("accuracy"):
+            rate = None if self._auto_optimizer is None else self._auto_optimizer[0]
+            width, accuracy = presets.encoder_of(self).config.hidden_dim, history.history["accuracy"][-1]
+            remark_on = importlib.import_module(_DEFAULTS).remark_on
+            if remark := remark_on(labels, accuracy, steps, passes, rate, width):
+                logger.warning(remark)
+        return history
 
     def evaluate(
         self, x: Any = None, y: Any = None, batch_size: int | None = None, sample_weight: Any = None, **kwargs: Any

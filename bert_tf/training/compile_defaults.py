@@ -5,12 +5,15 @@ Shape legend: B batch (of one replica), S sequence, C classes.
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 import keras
+import numpy as np
 from keras import ops
 
 from bert_tf.data.schema import END_LOGITS, START_LOGITS
+from bert_tf.training.evaluation.chance import near_chance, ways_on
 from bert_tf.training.optim.build import is_decayed, layer_rates
 from bert_tf.training.optim.optimizers import AdamW, LossScaleOptimizer
 from bert_tf.training.optim.schedules import LinearWarmupDecay
@@ -167,6 +170,31 @@ def spans() -> dict[str, Any]:
         "loss_weights": dict.fromkeys(outputs, 0.5),
         "weighted_metrics": {name: [Accuracy()] for name in outputs},
     }
+
+
+def remark_on(
+    labels: Any, accuracy: float, steps: int | None, epochs: int, learning_rate: float | None, hidden_dim: int
+) -> str:
+    """Returns a remark on a training that is not better than the most frequent label, with what to do; otherwise "".
+
+    Args:
+        labels: names or numbers of the classes, one for each row, or anything else, on which there is no remark.
+        accuracy: accuracy of the last epoch.
+        steps: steps of the training; None if they are unknown.
+        epochs: epochs of the training.
+        learning_rate: highest learning rate of the default optimizer; None for another optimizer.
+        hidden_dim: width of the encoder.
+    """
+    rows = np.asarray(labels)
+    if rows.ndim != 1 or rows.dtype.kind not in "iuUSO" or not len(rows):
+        return ""
+    remark = near_chance(accuracy * len(rows), Counter(rows.tolist()))
+    if not remark:
+        return ""
+    ways = (
+        ways_on(steps, epochs, learning_rate, hidden_dim, ("epochs={}", "compile(learning_rate={})")) if steps else []
+    )
+    return f"{remark}. Next: {', '.join([*ways, 'try another seed (`keras.utils.set_random_seed`)'])}."
 
 
 def _squeezed(y_true, y_pred):

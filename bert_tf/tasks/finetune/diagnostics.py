@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 
 from bert_tf.config import TrainingConfig
-from bert_tf.config.training import FINETUNING_RATE, rate_of_width
-from bert_tf.entry.amounts import plural
 from bert_tf.reports.tasks.scored import Scored, ScoredLabels, ScoredNumbers
+from bert_tf.training.evaluation.chance import near_chance, ways_on
 
 # Predicted numbers count as identical if their range is below this share of the range of the gold numbers.
 _NO_SPREAD = 1e-2
-# Steps of the paper's smallest task, RTE: 2,490 rows, three epochs of batches of 32 (arXiv 1810.04805, 4.1).
-_FEW_STEPS = 234
 
 
 def detect_collapse(scored: Scored) -> str:
@@ -42,13 +38,7 @@ def detect_chance(scored: Scored) -> str:
     if not isinstance(scored, ScoredLabels):
         return ""
     right = sum(scored.labels[row.probabilities.index(max(row.probabilities))] == row.gold for row in scored.rows)
-    most, examples = max(Counter(row.gold for row in scored.rows).values()), len(scored.rows)
-    if right > most + 2 * math.sqrt(most * (1 - most / examples)):
-        return ""
-    return (
-        f"near chance: accuracy {right / examples:.1%}, that of always giving the most frequent label is "
-        f"{most / examples:.1%}"
-    )
+    return near_chance(right, Counter(row.gold for row in scored.rows))
 
 
 def next_step(config: TrainingConfig, hidden_dim: int, steps: int) -> str:
@@ -59,13 +49,7 @@ def next_step(config: TrainingConfig, hidden_dim: int, steps: int) -> str:
         hidden_dim: width of the encoder.
         steps: steps of the run.
     """
-    ways = []
-    if steps < _FEW_STEPS:
-        epochs = math.ceil(config.epochs * _FEW_STEPS / steps)
-        ways.append(f"train longer than {plural(steps, 'step')} (`--set training.epochs={epochs}`)")
-    usual = rate_of_width(FINETUNING_RATE, hidden_dim)
-    if not usual / 2 <= config.learning_rate <= usual * 2:
-        ways.append(f"use the usual rate of this size (`--set training.learning_rate={usual:g}`)")
+    ways = ways_on(steps, config.epochs, config.learning_rate, hidden_dim)
     return f"Next: {', '.join([*ways, 'try other seeds (`--restarts 5`)'])}."
 
 

@@ -74,6 +74,18 @@ def test_classifier_learns_label_names(preset: Path, tmp_path: Path) -> None:
     assert loaded.fit(TEXTS, LABELS, verbose=0).history["loss"][0] < 0.5
 
 
+def test_a_classifier_at_chance_says_what_to_do(preset: Path, caplog: pytest.LogCaptureFixture) -> None:
+    model = classifier(preset)
+    # The same text has both labels.
+    labels = ["good", "bad"] * 8
+    with caplog.at_level("WARNING", "bert_tf"):
+        model.compile(learning_rate=1.0e-9)
+        model.fit(["a film"] * 16, labels, batch_size=8, verbose=0)
+    message = caplog.records[-1].getMessage()
+    assert message.startswith("near chance: accuracy") and "Next: train longer than 2 steps (`epochs=117`)" in message
+    assert "compile(learning_rate=" in message
+
+
 def test_texts_equal_ids_in_every_form(preset: Path) -> None:
     model = classifier(preset)
     ids, numbers = model.preprocessor(TEXTS), np.array(NUMBERS)
