@@ -18,7 +18,7 @@ from bert_tf.config.base import from_dict, read_json_object, to_dict
 from bert_tf.config.data import DataConfig
 from bert_tf.config.files import sha256_of, write_file
 from bert_tf.data.schema import MANIFEST_NAME, SCHEMA_VERSION, SPLITS, VOCABULARY_NAME, length_folder
-from bert_tf.data.tfrecord.shards import ShardInfo, find_damage
+from bert_tf.data.tfrecord.shards import ShardInfo, find_damage, find_long_record
 from bert_tf.storage.mirrors import data_path, is_mirror
 from bert_tf.text.vocabulary import Vocabulary, load_vocabulary
 
@@ -198,6 +198,9 @@ def verify_shard(path: Path, shard: ShardInfo, checksum: bool) -> None:
     if checksum and (digest := sha256_of(path)) != shard.sha256:
         damage = find_damage(path) or f"{path}: every record is intact, but the content has changed"
         raise ValueError(f"{damage}. SHA-256 must be {shard.sha256} by the manifest. Received: {digest}")
+    # The manifest of a data directory of somebody else fits its shards in any case.
+    if checksum and (beyond := find_long_record(path)):
+        raise ValueError(beyond)
 
 
 def open_data(

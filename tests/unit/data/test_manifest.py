@@ -1,7 +1,9 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import json
+import struct
 
 import pytest
 
@@ -11,9 +13,12 @@ from bert_tf.data.manifest import (
     library_versions,
     open_data,
     read_manifest,
+    verify_shard,
     verify_shards,
     write_manifest,
 )
+from bert_tf.data.tfrecord import shards
+from bert_tf.data.tfrecord.shards import ShardInfo
 from bert_tf.text.vocabulary import save_vocabulary
 from tests.support.data.samples import make_vocabulary, write_directory
 
@@ -134,3 +139,14 @@ def test_shards_are_checked(data):
     path.unlink()
     with pytest.raises(ValueError, match=f"{path} is missing"):
         open_data(data)
+
+
+def test_a_record_beyond_the_end_of_its_shard_is_named(tmp_path):
+    # The checksums fit, as in data that somebody else made; TensorFlow's reader would end the process.
+    header = struct.pack("<Q", 2**50)
+    path = tmp_path / "train-00000-of-00001.tfrecord"
+    path.write_bytes(header + struct.pack("<I", shards._masked_crc(header)) + b"x")
+    content = path.read_bytes()
+    info = ShardInfo(path.name, 1, len(content), hashlib.sha256(content).hexdigest())
+    with pytest.raises(ValueError, match="record 0 at byte 0: the file ends within the record"):
+        verify_shard(path, info, checksum=True)

@@ -160,6 +160,23 @@ def test_every_flipped_bit_is_detected(tmp_path):
             list(shards.read_shard(path))
 
 
+@given(sizes=st.lists(st.integers(0, 300), max_size=20), cut=st.integers(0, 400))
+def test_a_record_beyond_the_end_is_found_without_its_checksum(tmp_path_factory, sizes, cut):
+    path = tmp_path_factory.mktemp("shards") / "shard"
+    shards.write_shard(path, [bytes(size) for size in sizes])
+    assert shards.find_long_record(path) is None
+    ends = np.cumsum([size + 16 for size in sizes]).tolist()
+    content = path.read_bytes()[: max(0, sum(size + 16 for size in sizes) - cut)]
+    path.write_bytes(content)
+    # What is left of a header is no record; the reader of TensorFlow says so.
+    whole = sum(end <= len(content) for end in ends)
+    place = ([0, *ends])[whole]
+    is_long = len(content) - place >= 12
+    found = shards.find_long_record(path)
+    assert (found == f"{path}: record {whole} at byte {place}: the file ends within the record") == is_long
+    assert (found is None) != is_long
+
+
 def test_shard_info_is_plain_data():
     info = shards.ShardInfo("a", 1, 2, "c")
     assert dataclasses.asdict(info) == {"name": "a", "examples": 1, "bytes": 2, "sha256": "c"}
