@@ -130,7 +130,7 @@ def find_damage(path: str | Path) -> str | None:
 
 
 def find_long_record(path: str | Path) -> str | None:
-    """Returns the error message of the first record that is longer than its file, None if there is none.
+    """Returns the error message of the first record that is longer than its file, None if all records fit.
 
     It reads the lengths only, at some million records a second. A file that somebody made with valid checksums can have
     such a record, at which TensorFlow's reader ends the process.
