@@ -39,7 +39,7 @@ def ways_on(
     hidden_dim: int,
     flags: tuple[str, str] = ("--set training.epochs={}", "--set training.learning_rate={}"),
 ) -> list[str]:
-    """Returns what may help an encoder that learned nothing.
+    """Returns settings that may help an encoder that learned nothing.
 
     Args:
         steps: steps of the run.
