@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import queue
 import threading
@@ -30,11 +31,20 @@ def admission() -> Admission:
 def narrow(service: Service, admission: Admission) -> Iterator[grpc.Channel]:
     """A channel to a server of one thread, where at most eight calls wait for their message."""
     options = GrpcOptions(threads=1, message_seconds=2.0, max_waiting=8)
-    server = GrpcServer(Service(service.manager, service.metrics, admission), options)
+    with (
+        listening(Service(service.manager, service.metrics, admission), options) as address,
+        grpc.insecure_channel(address) as opened,
+    ):
+        yield opened
+
+
+@contextlib.contextmanager
+def listening(service: Service, options: GrpcOptions) -> Iterator[str]:
+    """Yields the address of a server."""
+    server = GrpcServer(service, options)
     port = server.add_port("127.0.0.1:0")
     server.start()
-    with grpc.insecure_channel(f"127.0.0.1:{port}") as opened:
-        yield opened
+    yield f"127.0.0.1:{port}"
     server.stop(None)
 
 
@@ -71,10 +81,8 @@ def test_call_without_its_message_times_out(narrow: grpc.Channel, silent: Callab
 def test_the_oldest_waiting_call_ends_for_a_further_one(
     service: Service, silent: Callable[[], Iterator[bytes]]
 ) -> None:
-    server = GrpcServer(service, GrpcOptions(message_seconds=600, max_waiting=3, threads=1))
-    port = server.add_port("127.0.0.1:0")
-    server.start()
-    with grpc.insecure_channel(f"127.0.0.1:{port}") as channel:
+    options = GrpcOptions(message_seconds=600, max_waiting=3, threads=1)
+    with listening(service, options) as address, grpc.insecure_channel(address) as channel:
         calls = [channel.stream_unary(STATUS).future(silent()) for _ in range(20)]
         # 17 calls have ended for later ones; none of them would end by itself.
         ended = list(itertools.islice(as_ended(calls), 17))
@@ -83,7 +91,6 @@ def test_the_oldest_waiting_call_ends_for_a_further_one(
         assert health_pb2_grpc.HealthStub(channel).Check(health_pb2.HealthCheckRequest(), timeout=60).status
         for call in calls:
             call.cancel()
-    server.stop(None)
 
 
 def as_ended(calls: Iterable[Any]) -> Iterator[Any]:
@@ -96,10 +103,8 @@ def as_ended(calls: Iterable[Any]) -> Iterator[Any]:
 
 
 def test_calls_have_less_time_while_many_wait(service: Service, silent: Callable[[], Iterator[bytes]]) -> None:
-    server = GrpcServer(service, GrpcOptions(message_seconds=600, max_patient=2, threads=1))
-    port = server.add_port("127.0.0.1:0")
-    server.start()
-    with grpc.insecure_channel(f"127.0.0.1:{port}") as channel:
+    options = GrpcOptions(message_seconds=600, max_patient=2, threads=1)
+    with listening(service, options) as address, grpc.insecure_channel(address) as channel:
         calls = [channel.stream_unary(STATUS).future(silent()) for _ in range(6)]
         # The two first ones would wait for ten minutes.
         ended = list(itertools.islice(as_ended(calls), 4))
@@ -107,16 +112,13 @@ def test_calls_have_less_time_while_many_wait(service: Service, silent: Callable
         assert sum(call.done() for call in calls) == 4
         for call in calls:
             call.cancel()
-    server.stop(None)
 
 
 def test_calls_of_a_connection_are_limited(service: Service, silent: Callable[[], Iterator[bytes]]) -> None:
-    server = GrpcServer(service, GrpcOptions(message_seconds=600, max_streams=4))
-    port = server.add_port("127.0.0.1:0")
-    server.start()
     with (
-        grpc.insecure_channel(f"127.0.0.1:{port}") as channel,
-        grpc.insecure_channel(f"127.0.0.1:{port}", options=[("grpc.use_local_subchannel_pool", 1)]) as other,
+        listening(service, GrpcOptions(message_seconds=600, max_streams=4)) as address,
+        grpc.insecure_channel(address) as channel,
+        grpc.insecure_channel(address, options=[("grpc.use_local_subchannel_pool", 1)]) as other,
     ):
         calls = [channel.stream_unary(STATUS).future(silent()) for _ in range(4)]
         assert ask(other) == 1
@@ -125,7 +127,6 @@ def test_calls_of_a_connection_are_limited(service: Service, silent: Callable[[]
         assert held_back.value.code() == grpc.StatusCode.DEADLINE_EXCEEDED
         calls[0].cancel()
         assert ask(channel) == 1
-    server.stop(None)
 
 
 def test_call_without_a_message_is_refused(narrow: grpc.Channel) -> None:
