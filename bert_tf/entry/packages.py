@@ -11,6 +11,7 @@ PACKAGES = {
     "google": "protobuf",
     "grpc": "grpcio",
     "grpc_health": "grpcio-health-checking",
+    "h11": "h11",
     "h5py": "h5py",
     "jax": "jax",
     "jinja2": "jinja2",

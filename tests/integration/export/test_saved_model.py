@@ -234,6 +234,7 @@ def test_an_interrupted_export_leaves_nothing(
     monkeypatch.setattr(saved_model, "_write", written)
     monkeypatch.setattr(saved_model, "signature_shapes", lambda staging: {})
     monkeypatch.setattr(saved_model, "text_operations", lambda staging: [])
+    monkeypatch.setattr(saved_model, "serving_releases", lambda staging, required: [])
     monkeypatch.setattr(saved_model, "record", lambda *args: [])
     monkeypatch.setattr(saved_model, "_verified", lambda staging: {})
     monkeypatch.setattr(saved_model, broken, interrupted)

@@ -27,7 +27,7 @@ class Version(LoadedVersion):
         self._leases = 0
         self._released = threading.Condition()
 
-    def close(self) -> None:
+    def close(self, seconds: float | None = None) -> None:
         """Closes the version."""
         super().close()
         self.closed.set()

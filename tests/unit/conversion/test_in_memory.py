@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -32,7 +33,8 @@ PRETRAINED, CLASSIFIER = TESTDATA / "huggingface_pretraining", TESTDATA / "huggi
 def test_it_equals_the_converted_preset(name: str, tmp_path: Path) -> None:
     form("preset").write(read_checkpoint(TESTDATA / name), tmp_path / "preset", Options())
     source, converted = open_preset(TESTDATA / name), open_preset(tmp_path / "preset")
-    assert (source.header, source.task) == (converted.header, converted.task)
+    # Only files have a digest.
+    assert (source.header, source.task) == (replace(converted.header, weights_sha256=""), converted.task)
     assert source.vocabulary == converted.vocabulary
     preset, other = load_preset(TESTDATA / name), load_preset(tmp_path / "preset")
     assert (preset.kind, preset.info) == (other.kind, other.info)
