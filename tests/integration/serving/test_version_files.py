@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from tensorflow.core.protobuf import saved_model_pb2
 
+from bert_tf.export.metadata import MODEL_CARD
 from bert_tf.serving.models.batching import ONE_BY_ONE
 from bert_tf.serving.models.loaded_version import LoadedVersion
 from bert_tf.serving.models.version_files import IncompleteVersionError, check_complete, folder_signature
@@ -55,8 +56,16 @@ def test_truncated_variables_are_incomplete_and_never_loaded(copied: Path) -> No
     os.truncate(copied / SHARD, 10000)
     with pytest.raises(IncompleteVersionError, match="shorter than its index says"):
         check_complete(copied)
-    with pytest.raises(ValueError, match="not a readable SavedModel: Read less bytes than requested"):
-        LoadedVersion(copied, ONE_BY_ONE)
+    check_refused(copied, "not a readable SavedModel: Read less bytes than requested")
+
+
+def check_refused(folder: Path, message: str) -> None:
+    """Checks that a version with changed variables is refused by its model card, and by the loader without a card."""
+    with pytest.raises(ValueError, match=f"{SHARD}: changed since the export"):
+        LoadedVersion(folder, ONE_BY_ONE)
+    (folder / MODEL_CARD).unlink()
+    with pytest.raises(ValueError, match=message):
+        LoadedVersion(folder, ONE_BY_ONE)
 
 
 def test_corrupted_variables_are_never_loaded(copied: Path) -> None:
@@ -64,8 +73,7 @@ def test_corrupted_variables_are_never_loaded(copied: Path) -> None:
     content[len(content) // 2] ^= 1
     (copied / SHARD).write_bytes(content)
     check_complete(copied)
-    with pytest.raises(ValueError, match="not a readable SavedModel: .*[Cc]hecksum does not match"):
-        LoadedVersion(copied, ONE_BY_ONE)
+    check_refused(copied, "not a readable SavedModel: .*[Cc]hecksum does not match")
 
 
 @pytest.mark.parametrize("name", ["saved_model.pb", INDEX])
