@@ -49,7 +49,11 @@ def average_presets(presets: Sequence[str | Path], dtype: Any = None) -> Preset:
                     f"{name}: `{field}` must be that of {first}, {expected.get(field)!r}. "
                     f"Received: {described.get(field)!r}"
                 )
-    preset = loaded(replace(sources[0], weights=_Mean(sources)), dtype)
+    for source in sources:
+        source.check_digest()
+    # No file has the digest of the mean.
+    header = replace(sources[0].header, weights_sha256="")
+    preset = loaded(replace(sources[0], header=header, weights=_Mean(sources)), dtype)
     return replace(preset, info={"average_of": [str(name) for name in presets]})
 
 

@@ -81,7 +81,7 @@ class PresetSource:
             raise ConfigError(f"{self.path / CONFIG_NAME}: {error}") from error
         read_weights(model, self.weights)
         # Last, because the errors before say more.
-        self._check_digest()
+        self.check_digest()
         return model
 
     def announce(self, model: keras.Model) -> None:
@@ -110,8 +110,11 @@ class PresetSource:
                     f"Received: {stored}"
                 )
 
-    def _check_digest(self) -> None:
-        """Checks the digest of config.json, if it has one, which takes less time than to load the weights."""
+    def check_digest(self) -> None:
+        """Raises ConfigError if the weights are not those of the digest in config.json, if it has one.
+
+        It takes less time than to load the weights.
+        """
         wanted = self.header.weights_sha256
         if wanted and (found := self.weights.sha256()) != wanted:
             raise ConfigError(

@@ -72,12 +72,15 @@ def read(path: Path, options: Options) -> Checkpoint:
         raise ConversionError(f"{directory}: no other format supports {only_ours(header)}.")
     heads = _heads(header)
     origin = info.get("conversion", {})
+    tensors = TABLE.read(_stored(source.weights, directory), header.config, heads, source.weights)
+    with conversion_errors():
+        source.check_digest()
     return Checkpoint(
         form="preset",
         path=directory,
         config=header.config,
         heads=heads,
-        tensors=TABLE.read(_stored(source.weights, directory), header.config, heads, source.weights),
+        tensors=tensors,
         vocabulary=source.vocabulary,
         lowercase=header.lowercase,
         dtype=origin.get("dtype", "float32"),

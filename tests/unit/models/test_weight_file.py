@@ -13,7 +13,10 @@ import h5py
 import numpy as np
 import pytest
 
+from bert_tf import average_presets
 from bert_tf.config import ConfigError
+from bert_tf.conversion import Options
+from bert_tf.conversion.formats.registry import read_checkpoint
 from bert_tf.models import BertBackbone, BertBiLSTMEncoder, BertTextClassifier, load_preset, save_preset
 from bert_tf.models.weights import read_array, stored_arrays
 from bert_tf.text.vocabulary import SPECIAL_TOKENS, Vocabulary
@@ -175,11 +178,17 @@ def test_oversized_configuration_is_refused_before_building(
 def test_weights_that_another_program_changed_are_refused(preset: Path) -> None:
     with h5py.File(preset / "model.weights.h5", "a") as file:
         file[NAME][0, 0] += 1
-    with pytest.raises(ConfigError, match=r"model.weights.h5: changed since .* remove `weights_sha256`"):
-        load_preset(preset)
+    for read in (
+        load_preset,
+        lambda name: average_presets([name, name]),
+        lambda name: read_checkpoint(name, "preset", Options()),
+    ):
+        with pytest.raises(ValueError, match=r"model.weights.h5: changed since .* remove `weights_sha256`"):
+            read(preset)
     config = json.loads((preset / "config.json").read_text())
     (preset / "config.json").write_text(json.dumps(config | {"weights_sha256": ""}))
     load_preset(preset)
+    assert average_presets([preset, preset]).kind == load_preset(preset).kind
 
 
 def test_a_full_disk_leaves_no_preset(tmp_path: Path) -> None:
