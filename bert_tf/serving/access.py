@@ -91,9 +91,7 @@ class WrongTokens:
             return
         now = self._clock()
         with self._lock:
-            since, count = self._seen.get(client, (now, 0))
-            if now - since >= self._seconds:
-                since, count = now, 0
+            since, count = self._period(client, now)
         if count >= self._most:
             rule = f"this address has sent {count} wrong tokens; try again in {self._seconds - now + since:.0f} seconds"
             raise ServingError(rule, grpc.StatusCode.RESOURCE_EXHAUSTED)
@@ -102,11 +100,18 @@ class WrongTokens:
         except ServingError:
             if authorization:
                 with self._lock:
+                    # Other requests of the address may have been compared in the meantime.
+                    since, count = self._period(client, now)
                     self._seen.pop(client, None)
                     self._seen[client] = (since, count + 1)
                     if len(self._seen) > _MAX_ADDRESSES:
                         del self._seen[next(iter(self._seen))]
             raise
+
+    def _period(self, client: str, now: float) -> tuple[float, int]:
+        """Returns the start of the period of an address, and its wrong tokens."""
+        since, count = self._seen.get(client, (now, 0))
+        return (now, 0) if now - since >= self._seconds else (since, count)
 
 
 def read_tokens(path: Path | None, environment: Mapping[str, str] = os.environ) -> Tokens | None:

@@ -247,6 +247,8 @@ def _grpc_listening(service: Service, options: ServerOptions, port: int) -> Iter
     try:
         server.add_port(address, options.tls and options.tls.grpc_credentials())
     except RuntimeError as error:
+        # Ends its thread.
+        server.stop(None)
         raise OSError(f"cannot listen on {address}: {error}") from error
     server.start()
     try:

@@ -141,6 +141,23 @@ def test_an_address_of_many_wrong_tokens_is_refused_for_a_time() -> None:
     assert WrongTokens(None).check("a", "") is None
 
 
+def test_wrong_tokens_that_are_compared_at_once_all_count() -> None:
+    guard = WrongTokens(Tokens(("right",)), most=2)
+
+    class Slow(Tokens):
+        def check(self, authorization: str) -> None:
+            """Lets another wrong token of the address be compared first."""
+            guard._tokens = Tokens(("right",))
+            with pytest.raises(ServingError):
+                guard.check("a", "Bearer other")
+            super().check(authorization)
+
+    guard._tokens = Slow(("right",))
+    with pytest.raises(ServingError):
+        guard.check("a", "Bearer wrong")
+    assert guard._seen["a"][1] == 2
+
+
 def test_addresses_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("bert_tf.serving.access._MAX_ADDRESSES", 2)
     guard = WrongTokens(Tokens(("right",)))
