@@ -53,7 +53,7 @@ _CODES = {
 
 
 class HostileClient:
-    """Sends hostile requests one after the other.
+    """Sends hostile requests one after the other: one of each kind, then kinds at random.
 
     Args:
         host: address of the server.
@@ -100,14 +100,18 @@ class HostileClient:
             "string content": self._content,
             "reset streams": self._resets,
         }
+        self._first = self._random.sample(list(self._kinds), len(self._kinds))
         # Closed by the client when newer ones replace them.
         self._left_open: deque[socket.socket] = deque()
 
     def send(self) -> tuple[str, str, bool]:
         """Sends one request; returns its kind, its outcome, and whether the response has TF Serving's format."""
-        heavy = self._random.random() < _HEAVY_SHARE
-        kind = self._random.choice(_HEAVY if heavy else [name for name in self._kinds if name not in _HEAVY])
+        kind = self._first.pop() if self._first else self._any()
         return kind, *self._kinds[kind]()
+
+    def _any(self) -> str:
+        heavy = self._random.random() < _HEAVY_SHARE
+        return self._random.choice(_HEAVY if heavy else [name for name in self._kinds if name not in _HEAVY])
 
     def _post(
         self, body: bytes, path: str | None = None, method: str = "POST", headers: dict[str, str] | None = None

@@ -167,7 +167,8 @@ def add_verify(parser: argparse.ArgumentParser) -> None:
         "--verify",
         choices=VERIFY,
         default="once",
-        help="checksum verification of the data: never, once per data directory, or always; default: once",
+        help="compare the checksums of the data: never, which trusts the files, once for each directory, or always; "
+        "default: once",
     )
 
 

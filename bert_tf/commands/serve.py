@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import functools
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ _DEFAULT_NAME = "default"
 # Flags of files.
 _FILES = (
     "batching_parameters_file", "model_config_file", "monitoring_config_file",
-    "tls_certificate", "tls_key", "tls_client_authority", "token_file",
+    "tls_certificate", "tls_key", "tls_client_authority", "ssl_config_file", "token_file",
 )  # fmt: skip
 # Minimum value of each numeric flag.
 _LOWEST = {
@@ -129,6 +130,8 @@ def _add_tf_serving_names(group: argparse._ArgumentGroup) -> None:
     group.add_argument("--model_name", metavar="NAME", help="name of the model of --model_base_path; default: default")
     monitoring = "TF Serving's monitoring.config: metrics on or off, and their path"
     group.add_argument("--monitoring_config_file", type=Path, metavar="FILE", help=monitoring)
+    ssl = "TF Serving's SSLConfig, instead of --tls_*; here it is also for REST; read once"
+    group.add_argument("--ssl_config_file", type=Path, metavar="FILE", help=ssl)
     switches = {
         "--enable_batching": "batching; default: true; false is the same as --no_batching",
         "--enable_model_warmup": "warm-up requests; default: true; false is the same as --no_warmup",
@@ -181,7 +184,8 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
     from bert_tf.serving.server import serve
 
     models = _models(args)
-    serve(models, _options(args))
+    with tempfile.TemporaryDirectory() as folder:
+        serve(models, _options(args, Path(folder)))
     return {"output": ", ".join(str(model.base_path) for model in models)}
 
 
@@ -199,7 +203,7 @@ def _models(args: argparse.Namespace) -> list[Any]:
     return models
 
 
-def _options(args: argparse.Namespace) -> Any:
+def _options(args: argparse.Namespace, folder: Path) -> Any:
     from bert_tf.serving.access import AccessOptions, read_tokens
     from bert_tf.serving.grpc.server import GrpcOptions
     from bert_tf.serving.http.app import RestOptions
@@ -223,7 +227,7 @@ def _options(args: argparse.Namespace) -> Any:
         trial_load=args.trial_load,
         max_text_bytes=args.max_text_bytes,
         connections=ConnectionLimits(args.max_connections),
-        tls=_tls(args),
+        tls=_tls(args, folder),
         drain_seconds=args.drain_seconds,
         access_log=args.access_log,
         rest=RestOptions(
@@ -257,6 +261,8 @@ def _check(args: argparse.Namespace) -> None:
             "--allow_reload_config needs --workers 1, because a request reaches only one worker. Use "
             f"--model_config_file_poll_wait_seconds instead. Received: --workers {args.workers}"
         )
+    if args.ssl_config_file and (args.tls_certificate or args.tls_key):
+        raise ConfigError("--ssl_config_file has a certificate and a key. Remove --tls_certificate and --tls_key.")
     for name, other in (("tls_certificate", "tls_key"), ("tls_key", "tls_certificate")):
         if getattr(args, name) and not getattr(args, other):
             raise ConfigError(f"--{name} needs --{other}. Set both, or neither for plain HTTP.")
@@ -281,9 +287,12 @@ def _batching(args: argparse.Namespace) -> Any:
     return batching
 
 
-def _tls(args: argparse.Namespace) -> Any:
+def _tls(args: argparse.Namespace, folder: Path) -> Any:
     from bert_tf.serving.access import TlsFiles
+    from bert_tf.serving.configuration import read_ssl_config
 
+    if args.ssl_config_file:
+        return read_ssl_config(args.ssl_config_file, folder)
     return TlsFiles(args.tls_certificate, args.tls_key, args.tls_client_authority) if args.tls_key else None
 
 

@@ -15,6 +15,7 @@ from tensorflow_serving.config.model_server_config_pb2 import ModelConfig, Model
 
 from bert_tf.config import ConfigError, local_path
 from bert_tf.serving import metrics
+from bert_tf.serving.access import TlsFiles
 from bert_tf.serving.models.batching import BatchingOptions
 from bert_tf.serving.models.versions import ServedModel
 from bert_tf.storage import input_path, is_url
@@ -22,7 +23,7 @@ from bert_tf.storage import input_path, is_url
 # TF Serving's name of the only supported platform.
 _PLATFORM = "tensorflow"
 _METRICS_PATH = re.compile(r"/[^\s{}?#]*")
-# Messages that no Python package has, from TF Serving's config/monitoring_config.proto and
+# Messages that no Python package has, from TF Serving's config/monitoring_config.proto, config/ssl_config.proto and
 # servables/tensorflow/session_bundle_config.proto.
 _MESSAGES = """
 name: "bert_tf.proto" package: "bert_tf" syntax: "proto3"
@@ -42,6 +43,11 @@ message_type { name: "BatchingParameters"
   field { name: "pad_variable_length_inputs" number: 7 type: TYPE_BOOL }
   field { name: "enable_large_batch_splitting" number: 8 type: TYPE_MESSAGE type_name: ".bert_tf.BoolValue" }
   field { name: "max_execution_batch_size" number: 9 type: TYPE_MESSAGE type_name: ".bert_tf.Int64Value" } }
+message_type { name: "SSLConfig"
+  field { name: "server_key" number: 1 type: TYPE_STRING }
+  field { name: "server_cert" number: 2 type: TYPE_STRING }
+  field { name: "custom_ca" number: 3 type: TYPE_STRING }
+  field { name: "client_verify" number: 4 type: TYPE_BOOL } }
 """
 
 
@@ -133,6 +139,33 @@ def read_monitoring_config(path: Path) -> str | None:
     if prometheus.path and not _METRICS_PATH.fullmatch(prometheus.path):
         raise ConfigError(f"{path}: `path` must begin with `/` and be a plain path. Received: {prometheus.path!r}")
     return (prometheus.path or metrics.PATH) if prometheus.enable else None
+
+
+def read_ssl_config(path: Path, folder: Path) -> TlsFiles:
+    """Returns the certificate of a `--ssl_config_file`, whose contents are written to a folder as OpenSSL needs files.
+
+    Args:
+        path: SSLConfig in text format, with PEM in its fields.
+        folder: a folder that other users cannot read.
+
+    Raises:
+        ConfigError: the file is not an SSLConfig, has no key or certificate, or asks for the certificates of clients
+            without naming their authority.
+    """
+    config = _parsed(path, _message("SSLConfig"))
+    if not config.server_key or not config.server_cert:
+        missing = "server_cert" if config.server_key else "server_key"
+        raise ConfigError(f"{path}: `{missing}` must hold PEM. Add it.")
+    if config.client_verify and not config.custom_ca:
+        raise ConfigError(f"{path}: `client_verify` needs the authority of the clients in `custom_ca`. Add it.")
+    files = {name: folder / f"{name}.pem" for name in ("server_cert", "server_key", "custom_ca")}
+    for name, file in files.items():
+        file.write_text(getattr(config, name), encoding="utf-8")
+    authority = files["custom_ca"] if config.client_verify else None
+    try:
+        return TlsFiles(files["server_cert"], files["server_key"], authority)
+    except ConfigError as error:
+        raise ConfigError(f"{path}: {error}") from error
 
 
 def _message(name: str) -> Any:

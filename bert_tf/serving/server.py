@@ -27,7 +27,8 @@ from bert_tf.serving.access import TlsFiles, is_loopback
 from bert_tf.serving.grpc.server import GrpcOptions, GrpcServer
 from bert_tf.serving.http.app import RestOptions, create_app
 from bert_tf.serving.http.connection import BoundedConnection, ConnectionLimits, reserve_descriptors
-from bert_tf.serving.http.server import DrainingConfig, DrainingServer, DrainingWorkers
+from bert_tf.serving.http.server import DrainingConfig, DrainingServer
+from bert_tf.serving.http.workers import Workers
 from bert_tf.serving.logs import limit_repeated_messages, start_access_log
 from bert_tf.serving.metrics import Metrics, shared_folder
 from bert_tf.serving.models.batching import BatchingOptions
@@ -190,10 +191,9 @@ def serve(models: str | Path | Sequence[ServedModel], options: ServerOptions | N
         factory = functools.partial(application, tuple(models), options, ports)
         if options.workers > 1:
             listener.listen()
-            listener.set_inheritable(True)
             _print_addresses(models, options, ports, None)
             stack.enter_context(shared_folder())
-            DrainingWorkers(_config(factory, options), [listener]).run()
+            Workers(_config(factory, options), listener).run()
             return
         app = factory(strict=True)
         stack.callback(app.state.close)

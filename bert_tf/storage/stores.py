@@ -333,6 +333,7 @@ def _stored(info: dict[str, Any]) -> StoredFile:
     tag = next((info[name] for name in _TAGS if info.get(name)), "")
     # Some file systems list a time as a number, but describe a single file with a date.
     tag = tag.timestamp() if isinstance(tag, datetime.datetime) else tag
-    modified = info.get("LastModified")
+    # The names of S3 and of Google Cloud Storage.
+    modified = info.get("LastModified") or info.get("mtime")
     seconds = modified.timestamp() if isinstance(modified, datetime.datetime) else 0.0
     return StoredFile(int(info["size"] or 0), str(tag).strip('"'), seconds)

@@ -14,7 +14,6 @@ from typing import Any, cast
 
 from uvicorn import Config, Server
 from uvicorn.protocols.http.flow_control import CLOSE_HEADER
-from uvicorn.supervisors import multiprocess
 
 from bert_tf.serving.http.connection import MAX_ACCEPTED, BoundedConnection
 
@@ -78,6 +77,8 @@ class DrainingServer(Server):
                 yield
                 return
             former = signal.signal(signal.SIGHUP, lambda *_: self._reread())
+            # `Workers` blocks the signal until there is a handler.
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGHUP})
             try:
                 yield
             finally:
@@ -143,29 +144,3 @@ class DrainingServer(Server):
         if connecting:
             # Does not wait longer for clients that do not finish the TLS handshake.
             await asyncio.wait([asyncio.gather(*connecting, return_exceptions=True)], timeout=_FIRST_REQUEST_SECONDS)
-
-
-class _Worker(multiprocess.Process):
-    """A worker process with a `DrainingServer`."""
-
-    @property
-    def server(self) -> Server:
-        """The server of this process."""
-        if self._server is None:
-            self._server = DrainingServer(cast(DrainingConfig, self.config))
-        return self._server
-
-
-# uvicorn has no parameter for its process class, and creates processes in four places.
-multiprocess.Process = _Worker  # type: ignore[misc]
-
-
-class DrainingWorkers(multiprocess.Multiprocess):
-    """Runs several `DrainingServer` processes on one listener, and restarts processes that die."""
-
-    def terminate_all(self) -> None:
-        """Sends the stop signal to all processes."""
-        # The last process with the listener accepts the connections in its backlog, and then closes it.
-        for listener in self.sockets:
-            listener.close()
-        super().terminate_all()

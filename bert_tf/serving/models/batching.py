@@ -55,10 +55,11 @@ class _Waiting:
     """A waiting request."""
 
     signature: str
-    inputs: Arrays  # arrays with the first dimension `rows`
-    rows: int
+    inputs: Arrays
+    rows: int  # first dimension of the inputs, the largest if they differ
     size: int  # bytes of its texts
     since: float  # time of arrival, in seconds of the monotonic clock
+    alone: bool  # its inputs have different first dimensions, so that it cannot be joined
     answer: Future[Arrays] = field(default_factory=Future)
 
 
@@ -88,10 +89,13 @@ class Batcher:
     def submit(self, signature: str, inputs: Arrays) -> Future[Arrays]:
         """Enqueues a request, to be joined with others of its signature, and returns the future of its outputs.
 
+        A request whose inputs have different first dimensions is run by itself.
+
         Raises ServingError, UNAVAILABLE, if too many rows are waiting; RuntimeError after `close`.
         """
-        rows = next(iter(inputs.values())).shape[0]
-        request = _Waiting(signature, inputs, rows, _text_bytes(inputs), time.monotonic())
+        lengths = {array.shape[0] if array.ndim else -1 for array in inputs.values()}
+        rows, alone = max(lengths), len(lengths) > 1 or min(lengths) < 0
+        request = _Waiting(signature, inputs, max(rows, 0), _text_bytes(inputs), time.monotonic(), alone)
         with self._changed:
             if self._closed:
                 raise RuntimeError("the batcher is closed")
@@ -207,6 +211,8 @@ class Batcher:
             request.answer.set_result(answer)
 
     def _answers(self, batch: list[_Waiting]) -> list[Arrays]:
+        if batch[0].alone:
+            return [dict(self._run(batch[0].signature, batch[0].inputs))]
         joined = {name: np.concatenate([request.inputs[name] for request in batch]) for name in batch[0].inputs}
         outputs = self._run(batch[0].signature, joined)
         ends = np.cumsum([request.rows for request in batch])
@@ -218,6 +224,8 @@ class Batcher:
 
 def _key(request: _Waiting) -> Hashable:
     """Returns the key of requests that can be joined: signature, shapes of rows, and bins of text lengths."""
+    if request.alone:
+        return request
     shapes = ((name, array.shape[1:], bin_of(array)) for name, array in sorted(request.inputs.items()))
     return request.signature, *shapes
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import logging
 import os
+import shutil
+import tempfile
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -16,7 +19,7 @@ from tensorflow.core.protobuf import meta_graph_pb2
 
 from bert_tf.export.digests import FILES, check_digests
 from bert_tf.export.graphs import outside_operations
-from bert_tf.export.metadata import read_meta_graph
+from bert_tf.export.metadata import SAVED_MODEL_NAME, read_meta_graph
 from bert_tf.export.runtime import register_text_operations, without_gradient_warnings
 from bert_tf.serving.errors import ServingError
 from bert_tf.serving.models.batching import Batcher, BatchingOptions
@@ -33,6 +36,25 @@ MAX_ANSWER_VALUES = 2**22
 OnRun = Callable[[int], None]
 
 
+@contextlib.contextmanager
+def _with_own_graph(folder: Path) -> Iterator[Path]:
+    """Yields a folder with a copy of the graph and links to the other files.
+
+    The graph that was checked is then the graph that is loaded, even if somebody exchanges the file in between.
+    """
+    with tempfile.TemporaryDirectory() as name:
+        copy = Path(name)
+        try:
+            for path in folder.resolve().iterdir():
+                if path.name == SAVED_MODEL_NAME:
+                    shutil.copyfile(path, copy / path.name)
+                else:
+                    (copy / path.name).symlink_to(path)
+            yield copy
+        except (OSError, ValueError) as error:
+            raise ValueError(str(error).replace(str(copy), str(folder))) from error
+
+
 class LoadedVersion:
     """A loaded version that runs requests.
 
@@ -46,23 +68,26 @@ class LoadedVersion:
     ) -> None:
         self.folder = folder
         self.version = int(folder.name)
-        meta_graph = read_meta_graph(folder)
-        if not trusted and (names := outside_operations(meta_graph)):
-            raise ValueError(
-                f"{folder}: must compute only: a SavedModel is a program. Received: the operations {', '.join(names)}, "
-                "which reach beyond the model. Start the server with `--trust_models` if you trust its source"
-            )
-        self.signature_defs: dict[str, meta_graph_pb2.SignatureDef] = dict(meta_graph.signature_def)
         if isinstance(digests := self.card.get(FILES), dict):
             check_digests(folder, digests)
         register_text_operations()
-        try:
-            with without_gradient_warnings():
-                self._signatures = dict(tf.saved_model.load(str(folder)).signatures)
-        except Exception as error:
-            # TensorFlow raises many exception classes for damaged files, for example IndexError for truncated
-            # variables.
-            raise ValueError(f"{folder}: not a readable SavedModel: {error}") from error
+        with _with_own_graph(folder) as copy:
+            meta_graph = read_meta_graph(copy)
+            if not trusted and (names := outside_operations(meta_graph)):
+                raise ValueError(
+                    f"{folder}: must compute only: a SavedModel is a program. Received: the operations "
+                    f"{', '.join(names)}, which reach beyond the model. Start the server with `--trust_models` if you "
+                    "trust its source"
+                )
+            self.signature_defs: dict[str, meta_graph_pb2.SignatureDef] = dict(meta_graph.signature_def)
+            try:
+                with without_gradient_warnings():
+                    # A trusted model may read its assets later.
+                    self._signatures = dict(tf.saved_model.load(str(folder if trusted else copy)).signatures)
+            except Exception as error:
+                # TensorFlow raises many exception classes for damaged files, for example IndexError for truncated
+                # variables.
+                raise ValueError(f"{folder}: not a readable SavedModel: {error}") from error
         self._on_run = on_run
         self._batcher = Batcher(self._run, batching)
         self._leases = 0
@@ -97,11 +122,7 @@ class LoadedVersion:
         seconds; tf.errors.OpError for inputs that the graph rejects. A cancellation drops the request while it is
         waiting.
         """
-        rows = {array.shape[0] if array.ndim else -1 for array in inputs.values()}
-        check_rows(max(rows))
-        # Inputs with different numbers of rows cannot be batched; the graph reports the error.
-        if len(rows) != 1 or min(rows) < 0:
-            return self._run(signature, inputs)
+        check_rows(max(array.shape[0] if array.ndim else -1 for array in inputs.values()))
         future = self._batcher.submit(signature, inputs)
         if cancellation is not None:
             cancellation.watch(future)

@@ -7,14 +7,17 @@ import shutil
 import threading
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import tensorflow as tf
 from tensorflow.core.protobuf import saved_model_pb2
 
+from bert_tf.export.graphs import outside_operations
 from bert_tf.export.metadata import MODEL_CARD
 from bert_tf.serving.errors import ServingError
+from bert_tf.serving.models import loaded_version
 from bert_tf.serving.models.batching import ONE_BY_ONE, BatchingOptions
 from bert_tf.serving.models.loaded_version import LoadedVersion
 from tests.support.export.presets import LABELS
@@ -101,6 +104,20 @@ def test_a_version_that_reads_files_needs_trust(tmp_path: Path) -> None:
         LoadedVersion(tmp_path / "1", ONE_BY_ONE)
     version = LoadedVersion(tmp_path / "1", ONE_BY_ONE, trusted=True)
     assert version.answer("serving_default", texts(str(secret).encode()))["text"].tolist() == [b"x"]
+
+
+def test_the_graph_that_was_checked_is_loaded(
+    exported: Callable[[str], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "1"
+    shutil.copytree(exported("classifier"), folder)
+
+    def exchanged(graph: Any) -> list[str]:
+        (folder / "saved_model.pb").write_bytes(b"another")
+        return outside_operations(graph)
+
+    monkeypatch.setattr(loaded_version, "outside_operations", exchanged)
+    LoadedVersion(folder, ONE_BY_ONE).close()
 
 
 def test_a_request_that_never_ends_does_not_keep_a_version_open(exported: Callable[[str], Path]) -> None:

@@ -93,6 +93,7 @@ def test_sighup_reads_the_tokens_again(workers: str, exported: Callable[[str], P
     with running(*arguments) as server:
         url = f"{server.url}/v1/models/classifier"
         assert connect(url, token="first").status()
+        before = _worker_pids(server)
         tokens.write_text("second")
         server.process.send_signal(signal.SIGHUP)
 
@@ -102,8 +103,8 @@ def test_sighup_reads_the_tokens_again(workers: str, exported: Callable[[str], P
             except PredictError:
                 return False
 
-        # With several workers, each is replaced by a new one.
         until(lambda: accepts("second") and not accepts("first"))
+        assert _worker_pids(server) == before
         status, _ = server.stop()
     assert status == 0
 
@@ -191,6 +192,21 @@ def test_killed_worker_is_replaced(exported: Callable[[str], Path]) -> None:
         until(ready)
         assert answered_requests(server.url) == 3
         assert server.stop()[0] == 0
+
+
+@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="reads /proc")
+def test_workers_end_with_a_killed_supervisor(exported: Callable[[str], Path]) -> None:
+    with running("--model", str(exported("classifier").parent), "--workers", "2") as server:
+        workers = _worker_pids(server)
+        server.process.kill()
+        until(lambda: not any(_runs(pid) for pid in workers))
+
+
+def _runs(pid: int) -> bool:
+    try:
+        return ") Z " not in Path(f"/proc/{pid}/stat").read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return False
 
 
 def test_model_that_cannot_be_served_is_reported_at_once(tmp_path: Path) -> None:

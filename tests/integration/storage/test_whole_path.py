@@ -105,15 +105,20 @@ def build_data(url: str, local: Path, *flags: str) -> None:
     assert not [name for name, content in files.items() if b"a hidden key" in (content or b"")]
 
 
-def test_from_raw_text_to_a_served_model_on_s3(s3: str, local: Path, weights: str) -> None:
-    url = f"{s3}/whole"
-    build_data(url, local, "--direct_num_workers=2")
+@pytest.mark.parametrize(("scheme", "flags"), [("s3", ["--direct_num_workers=2"]), ("gcs", [])])
+def test_from_raw_text_to_a_served_model(
+    scheme: str, flags: list[str], local: Path, weights: str, request: pytest.FixtureRequest
+) -> None:
+    url = f"{request.getfixturevalue(scheme)}/whole"
+    build_data(url, local, *flags)
     inputs = Store(f"{url}/raw/*.txt").matches()
     assert list(inputs) == [f"{url}/raw/0.txt", f"{url}/raw/1.txt"]
     assert all(abs(file.modified - time.time()) < 3600 for file in inputs.values()), "a changed input is noticed"
     pretrained = run(pretraining(url))
     assert pretrained["weights_sha256"] == weights
     assert (pretrained["output"], pretrained["preset"]) == (f"{url}/run", f"{url}/run/preset")
+    files = Store(f"{url}/run").files()
+    assert {"preset/config.json", "checkpoints/step-00000004/state.json", "report.html"} <= set(files)
     evaluated = run(["evaluate", "--preset", f"{url}/run", "--data", f"{url}/data"])
     assert evaluated["mlm_loss"] == pytest.approx(pretrained["mlm_loss"])
     inspected = run(["inspect", f"{url}/data"])
@@ -131,17 +136,10 @@ def test_from_raw_text_to_a_served_model_on_s3(s3: str, local: Path, weights: st
     exported = run(["export", "--preset", f"{url}/tuned", "--output", f"{url}/models/texts"])
     assert exported["output"] == f"{url}/models/texts/2"
     with running("--model", f"{url}/models/texts") as server:
-        request = json.dumps({"instances": [answers[0]["text"]]}).encode()
-        with urllib.request.urlopen(f"{server.url}/v1/models/texts:predict", request, timeout=60) as response:
+        body = json.dumps({"instances": [answers[0]["text"]]}).encode()
+        with urllib.request.urlopen(f"{server.url}/v1/models/texts:predict", body, timeout=60) as response:
             (prediction,) = json.load(response)["predictions"]
     assert prediction["label"] == answers[0]["label"]
-
-
-def test_from_raw_text_to_a_run_on_gcs(gcs: str, local: Path, weights: str, capsys: pytest.CaptureFixture[str]) -> None:
-    build_data(gcs, local)
-    assert summary(capsys, pretraining(gcs))["weights_sha256"] == weights
-    files = Store(f"{gcs}/run").files()
-    assert {"preset/config.json", "checkpoints/step-00000004/state.json", "report.html"} <= set(files)
 
 
 def test_a_run_is_resumed_on_another_machine(

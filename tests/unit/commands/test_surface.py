@@ -48,7 +48,8 @@ SURFACE = {
     "--max_text_bytes --max_waiting --model --model_base_path --model_config_file "
     "--model_config_file_poll_wait_seconds --model_name --monitoring_config_file --no_batching "
     "--no_warmup --num_load_threads --packed_weights --port --rest_api_port --rest_api_timeout_in_ms "
-    "--tls_certificate --tls_client_authority --tls_key --token_file --trial_load --trust_models --workers",
+    "--ssl_config_file --tls_certificate --tls_client_authority --tls_key --token_file --trial_load --trust_models "
+    "--workers",
     "tokenize": "--cased --graph --input --output --vocabulary",
     "inspect": "path",
 }

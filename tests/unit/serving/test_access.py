@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 import trustme
+from google.protobuf import text_encoding
 from starlette.datastructures import Headers
 
 from bert_tf.config import ConfigError
@@ -18,6 +19,7 @@ from bert_tf.serving.access import (
     is_loopback,
     read_tokens,
 )
+from bert_tf.serving.configuration import read_ssl_config
 from bert_tf.serving.errors import ServingError
 from bert_tf.serving.http.access import AccessRules
 
@@ -196,3 +198,41 @@ def test_invalid_certificate_and_key_files_are_refused(files: Path, tmp_path: Pa
             TlsFiles(files / certificate, files / key)
     with pytest.raises(OSError):
         TlsFiles(files / "missing.pem", files / "key.pem")
+
+
+def ssl_config(files: Path, *, verify: bool = False, **changes: str) -> str:
+    """Returns an SSLConfig of TF Serving with PEM in its fields."""
+    names = {"server_key": "key.pem", "server_cert": "certificate.pem", "custom_ca": "authority.pem"}
+    fields = {name: (files / file).read_text() for name, file in names.items()} | changes
+    lines = [f'{name}: "{text_encoding.CEscape(pem, False)}"' for name, pem in fields.items() if pem]
+    return "\n".join([*lines, f"client_verify: {str(verify).lower()}"])
+
+
+@pytest.mark.parametrize("verify", [False, True])
+def test_the_certificate_of_an_ssl_config(verify: bool, files: Path, tmp_path: Path) -> None:
+    (tmp_path / "ssl.config").write_text(ssl_config(files, verify=verify))
+    tls = read_ssl_config(tmp_path / "ssl.config", tmp_path)
+    assert tls.certificate.read_text() == (files / "certificate.pem").read_text()
+    assert tls.key.read_text() == (files / "key.pem").read_text()
+    assert (tls.client_authority is not None) == verify
+    if tls.client_authority is not None:
+        assert tls.client_authority.read_text() == (files / "authority.pem").read_text()
+
+
+@pytest.mark.parametrize(
+    ("verify", "changes", "message"),
+    [
+        (False, {"server_key": ""}, "`server_key` must hold PEM"),
+        (False, {"server_cert": ""}, "`server_cert` must hold PEM"),
+        (True, {"custom_ca": ""}, "`client_verify` needs the authority"),
+        (True, {"custom_ca": "no PEM"}, "must hold certificates of authorities"),
+        (False, {"server_key": "no PEM"}, "must be a certificate and its key"),
+        (False, {"key": "PEM"}, "not a SSLConfig"),
+    ],
+)
+def test_an_ssl_config_that_cannot_be_used_is_refused(
+    verify: bool, changes: dict[str, str], message: str, files: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "ssl.config").write_text(ssl_config(files, verify=verify, **changes))
+    with pytest.raises(ConfigError, match=message):
+        read_ssl_config(tmp_path / "ssl.config", tmp_path)

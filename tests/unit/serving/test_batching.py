@@ -83,6 +83,30 @@ def test_rows_of_different_shapes_and_lengths_are_not_batched() -> None:
     assert sorted(model.sizes) == [1, 1, 1]
 
 
+def test_inputs_with_different_first_dimensions_run_by_themselves_and_are_limited() -> None:
+    seen: list[tuple[int, ...]] = []
+
+    def run(_: str, inputs: Arrays) -> Arrays:
+        seen.append(tuple(array.size for array in inputs.values()))
+        return {"y": inputs["a"]}
+
+    options = BatchingOptions(max_enqueued_rows=3, batch_timeout_micros=0, num_batch_threads=1)
+    with closing(Batcher(run, options)) as batcher:
+        for inputs in ({"a": np.zeros(2), "b": np.zeros(3)}, {"a": np.zeros(()), "b": np.zeros(2)}):
+            for _ in range(2):
+                assert batcher.submit("s", inputs).result(20)["y"].shape == inputs["a"].shape
+    assert seen == [(2, 3), (2, 3), (1, 2), (1, 2)]
+    model = Model()
+    with closing(Batcher(model, options)) as batcher:
+        first = held(model, batcher)
+        waiting = batcher.submit("s", {"x": np.zeros((3, 1)), "b": np.zeros(2)})
+        with pytest.raises(ServingError, match="at most 3 rows may wait"):
+            batcher.submit("s", {"x": np.zeros((1, 1)), "b": np.zeros(2)})
+        model.free.set()
+        assert first.result(20)["y"].size == 1
+        assert waiting.result(20)["y"].shape == (3, 1)
+
+
 def test_rows_beyond_the_queue_are_refused_and_queued_ones_are_answered() -> None:
     model = Model()
     batcher = Batcher(model, BatchingOptions(max_enqueued_rows=3, batch_timeout_micros=0, num_batch_threads=1))
