@@ -18,7 +18,7 @@ import tensorflow as tf
 
 import bert_tf
 from benchmarks import measure
-from bert_tf.preprocessing.base import Preprocessor
+from bert_tf.models.preprocessors.base import Preprocessor
 from bert_tf.text.vocabulary import CONTINUATION, SPECIAL_TOKENS
 
 TITLE = "Preprocessors in tf.data"

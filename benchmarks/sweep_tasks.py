@@ -34,8 +34,8 @@ import numpy as np
 from benchmarks import measure
 from benchmarks.sweep import linear_schedule
 from bert_tf.config import BertConfig, TrainingConfig
-from bert_tf.data.schema import PADDING_MASK, SEGMENT_IDS, TOKEN_IDS
-from bert_tf.training.losses import CLASSIFICATION, REGRESSION, SINGLE_OUTPUT
+from bert_tf.data.schema import PADDING_MASK, SEGMENT_IDS, SINGLE_OUTPUT, TOKEN_IDS
+from bert_tf.training.losses import CLASSIFICATION, REGRESSION
 
 RATES = (1e-4, 2.5e-4, 6e-4, 1.5e-3)
 # Rate of Muon's matrices in units of the other rate.

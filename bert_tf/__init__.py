@@ -1,14 +1,18 @@
 """BERT, from raw text to a served model, on TensorFlow, Keras 3 and Apache Beam.
 
-The public names are imported on first use. `import bert_tf` is therefore cheap, and the models also run on Keras
-backends other than TensorFlow.
+The public names, and packages such as `bert_tf.layers`, are imported on first use. `import bert_tf` is therefore cheap,
+and the models also run on Keras backends other than TensorFlow. Keras loads saved models after `import bert_tf` alone.
 """
 
 from __future__ import annotations
 
 import importlib
+import importlib.util
 import os
+import pkgutil
 from typing import Any
+
+from bert_tf.entry.keras_classes import register_with_keras
 
 __version__ = "0.2.0"
 
@@ -45,11 +49,11 @@ _HOMES = {
     "load_backbone": "bert_tf.models",
     "load_preset": "bert_tf.models",
     "save_preset": "bert_tf.models",
-    "BertChoicePreprocessor": "bert_tf.preprocessing.choices",
-    "BertMaskedLMPreprocessor": "bert_tf.preprocessing.masked_lm",
-    "BertSpanPreprocessor": "bert_tf.preprocessing.spans",
-    "BertTextPreprocessor": "bert_tf.preprocessing.text",
-    "BertWordPreprocessor": "bert_tf.preprocessing.words",
+    "BertChoicePreprocessor": "bert_tf.models.preprocessors.choices",
+    "BertMaskedLMPreprocessor": "bert_tf.models.preprocessors.masked_lm",
+    "BertSpanPreprocessor": "bert_tf.models.preprocessors.spans",
+    "BertTextPreprocessor": "bert_tf.models.preprocessors.text",
+    "BertWordPreprocessor": "bert_tf.models.preprocessors.words",
     "MaskedLMLoss": "bert_tf.training.compile_defaults",
     "LinearWarmupDecay": "bert_tf.training.optim.schedules",
     "TrainResult": "bert_tf.training.fit",
@@ -80,15 +84,21 @@ _ON_KERAS = ("layers", "models", "preprocessing", "tasks", "training")
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
+    home = _HOMES.get(name, f"{__name__}.{name}")
+    is_module_name = name.isidentifier() and not name.startswith("_")
+    if name not in _HOMES and not (is_module_name and importlib.util.find_spec(home)):
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    home = _HOMES[name]
     if home.split(".")[1] in _ON_KERAS and os.environ.get("KERAS_BACKEND", "tensorflow") == "tensorflow":
         from bert_tf.entry.quiet import import_tensorflow
 
         import_tensorflow(freeze=False)
-    return getattr(importlib.import_module(home), name)
+    module = importlib.import_module(home)
+    return getattr(module, name) if name in _HOMES else module
 
 
 def __dir__() -> list[str]:
-    return sorted([*globals(), *_HOMES])
+    packages = [module.name for module in pkgutil.iter_modules(__path__) if not module.name.startswith("_")]
+    return sorted({*globals(), *_HOMES, *packages})
+
+
+register_with_keras()

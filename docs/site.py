@@ -35,7 +35,7 @@ FOLDERS = {"docs": "README.md", "notebooks": "notebooks/own_corpus_to_served_mod
 # Packages of the public names by page of the reference.
 REFERENCE = {
     "models": ("bert_tf.models",),
-    "preprocessing": ("bert_tf.preprocessing",),
+    "preprocessing": ("bert_tf.models.preprocessors",),
     "text": ("bert_tf.text",),
     "data": ("bert_tf.data",),
     "layers": ("bert_tf.layers",),

@@ -180,15 +180,13 @@ def tokenize_documents(
     The tokenizer is called once. Returns n documents with the ids `numbers`; None for a document without pieces.
     """
     sentences = [split_sentences(document.paragraphs, languages[document.source]) for document in documents]
-    values, splits = tokenizer.tokenize(
-        [sentence for document_sentences in sentences for sentence in document_sentences]
-    )
-    lengths = np.diff(splits).astype(np.int32)
+    ids = tokenizer.tokenize([sentence for document_sentences in sentences for sentence in document_sentences])
+    lengths = np.diff(ids.row_splits).astype(np.int32)
     tokenized: list[TokenizedDocument | None] = []
     first = 0
     for document, number, document_sentences in zip(documents, numbers, sentences, strict=True):
         last = first + len(document_sentences)
-        token_ids = values[splits[first] : splits[last]]
+        token_ids = ids.values[ids.row_splits[first] : ids.row_splits[last]]
         sentence_lengths = lengths[first:last]
         first = last
         if not len(token_ids):

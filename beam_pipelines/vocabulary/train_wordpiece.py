@@ -177,7 +177,8 @@ def describe(
     occurrences = np.zeros(len(vocabulary), np.int64)
     pieces = unknown = total = 0
     for table in tables:
-        values, splits = tokenizer.tokenize([word.decode("utf-8") for word in table])
+        ids = tokenizer.tokenize([word.decode("utf-8") for word in table])
+        values, splits = ids.values, ids.row_splits
         counts = np.fromiter(table.values(), np.int64, len(table))
         weights = np.repeat(counts, np.diff(splits))
         occurrences += np.bincount(values, weights, len(vocabulary)).astype(np.int64)

@@ -11,11 +11,12 @@ from benchmarks.peers.ours import NEVER, listen
 from benchmarks.peers.rows import BATCH_SIZE, LEARNING_RATE, Rows, read_rows
 from benchmarks.peers.session import Session, limit_threads
 from bert_tf.config import TrainingConfig
-from bert_tf.data.schema import END_LOGITS, START_LOGITS
+from bert_tf.data.schema import END_LOGITS, SINGLE_OUTPUT, START_LOGITS
+from bert_tf.encoding.batches import training_batches
+from bert_tf.encoding.rows import EncodedRows
 from bert_tf.models import BertBackbone, BertSpanPredictor, BertTextClassifier
-from bert_tf.tasks.rows import EncodedRows, training_batches
 from bert_tf.training.fit import fit
-from bert_tf.training.losses import CLASSIFICATION, SINGLE_OUTPUT, SPANS
+from bert_tf.training.losses import CLASSIFICATION, SPANS
 from bert_tf.training.malloc import tune_allocator
 from bert_tf.training.run_spec import EvaluationSpec, RunSpec, TrainingData
 

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 
 from bert_tf.data.schema import TOKEN_IDS
+from bert_tf.encoding.rows import Model
 from bert_tf.tasks.input_errors import InputErrors
 from bert_tf.tasks.predictor import TaskPredictor
-from bert_tf.training.backends import Model
 
 
 class ExportEvaluation:

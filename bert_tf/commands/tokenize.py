@@ -60,8 +60,7 @@ def _batches(source: TextIO, path: Path) -> Iterator[list[str]]:
 
 def _python_rows(tokenizer: Any) -> Any:
     def rows(batch: list[str]) -> list[list[int]]:
-        values, splits = tokenizer.tokenize(batch)
-        return [values[start:stop].tolist() for start, stop in itertools.pairwise(splits)]
+        return [ids.tolist() for ids in tokenizer.tokenize(batch)]
 
     return rows
 

@@ -39,6 +39,8 @@ SIZES: dict[str, tuple[int, int]] = (
 # larger and reject damaged or malicious files before memory is allocated.
 MAX_LAYERS, MAX_PARAMETERS = 1000, 10**11
 _LARGEST_FLOAT32 = 3.4028235e38
+# Ways to pool the outputs of the tokens of a row to one vector.
+POOLINGS = ("first", "mean", "max", "last")
 ACTIVATIONS = ("gelu", "gelu_approximate", "relu", "tanh")
 
 # Values of the fields that a body determines unless they are set. `modern` is that of ModernBERT (arXiv 2412.13663),

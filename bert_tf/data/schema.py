@@ -82,6 +82,8 @@ NSP_LOGITS = "nsp_logits"
 # Logits of the first and the last token of an answer, (B, S); targets and weights (B,).
 START_LOGITS = "start_logits"
 END_LOGITS = "end_logits"
+# Name of the output of a model that returns one tensor instead of a dictionary.
+SINGLE_OUTPUT = ""
 
 # Record features of the original and the corresponding model inputs.
 RECORD_TO_INPUT = {

@@ -12,9 +12,8 @@ from __future__ import annotations
 import tensorflow as tf
 
 from bert_tf.data.schema import MASK_POSITIONS, PADDING_MASK, SEGMENT_IDS, TOKEN_IDS
+from bert_tf.encoding.graph import checked_row_count, require
 
-# Rows of the model for one request: windows of long texts, choices. A few megabytes of text could take hours.
-MAX_MODEL_ROWS = 4096
 # Rows times predictions: with a vocabulary of 30,522 their logits take 1 GB. Without a limit, a few hundred bytes of
 # text could take any amount.
 MAX_PREDICTIONS = 8192
@@ -27,7 +26,7 @@ def checked_texts(texts: dict[str, tf.Tensor]) -> list[tf.Tensor]:
         return columns
     lengths = [tf.size(column) for column in columns]
     rule = f"{' and '.join(texts)} must have the same number of elements."
-    with tf.control_dependencies([_require(tf.equal(*lengths), rule, lengths)]):
+    with tf.control_dependencies([require(tf.equal(*lengths), rule, lengths)]):
         return [tf.identity(column) for column in columns]
 
 
@@ -42,8 +41,8 @@ def checked_choices(texts: tf.Tensor, choices: tf.Tensor, names: tuple[str, str]
     shape, size = tf.shape(choices), tf.size(texts)
     rule = f"{names[1]} must have as many rows as {names[0]}."
     checks = [
-        _require(tf.equal(shape[0], size), rule, [shape, size]),
-        _require(shape[1] >= 1, f"{names[1]} must have at least one column.", [shape]),
+        require(tf.equal(shape[0], size), rule, [shape, size]),
+        require(shape[1] >= 1, f"{names[1]} must have at least one column.", [shape]),
         checked_row_count(tf.size(choices), names[1]),
     ]
     with tf.control_dependencies(checks):
@@ -59,14 +58,8 @@ def checked_layers(layers: tf.Tensor, texts: tf.Tensor, names: tuple[str, str], 
     shape, size = tf.shape(layers), tf.size(texts)
     rule = f"{names[0]} must have as many rows as {names[1]} and at most {count} columns."
     fits = tf.logical_and(tf.equal(shape[0], size), shape[1] <= count)
-    with tf.control_dependencies([_require(fits, rule, [shape, size]), _within(layers, -count, count - 1, names[0])]):
+    with tf.control_dependencies([require(fits, rule, [shape, size]), _within(layers, -count, count - 1, names[0])]):
         return tf.identity(layers)
-
-
-def checked_row_count(rows: tf.Tensor, name: str) -> tf.Operation:
-    """Returns the check that text input `name` makes at most `MAX_MODEL_ROWS` rows."""
-    rule = f"{name} must make at most {MAX_MODEL_ROWS} rows of the model's length."
-    return _require(rows <= MAX_MODEL_ROWS, rule, [rows])
 
 
 def checked_ids(
@@ -93,7 +86,7 @@ def checked_ids(
     for name in (SEGMENT_IDS, PADDING_MASK):
         other = tf.shape(inputs[name])
         rule = f"{name} must have the shape of {TOKEN_IDS}."
-        checks.append(_require(tf.reduce_all(tf.equal(other, shape)), rule, [other, shape]))
+        checks.append(require(tf.reduce_all(tf.equal(other, shape)), rule, [other, shape]))
     for name, size in ((TOKEN_IDS, vocabulary_size), (SEGMENT_IDS, num_segments), (PADDING_MASK, 2)):
         checks.append(_within(inputs[name], 0, size - 1, name))
     with tf.control_dependencies(checks):
@@ -107,8 +100,8 @@ def checked_positions(mask_positions: tf.Tensor, token_ids: tf.Tensor) -> tf.Ten
     rule = f"{MASK_POSITIONS} must have as many rows as {TOKEN_IDS} and no more columns."
     fits = tf.logical_and(tf.equal(shape[0], batch_and_length[0]), shape[1] <= batch_and_length[1])
     checks = [
-        _require(fits, rule, [shape, batch_and_length]),
-        _require(tf.size(mask_positions) <= MAX_PREDICTIONS, _too_many(MASK_POSITIONS), [shape]),
+        require(fits, rule, [shape, batch_and_length]),
+        require(tf.size(mask_positions) <= MAX_PREDICTIONS, _too_many(MASK_POSITIONS), [shape]),
         _within(mask_positions, 0, batch_and_length[1] - 1, MASK_POSITIONS),
     ]
     with tf.control_dependencies(checks):
@@ -117,7 +110,7 @@ def checked_positions(mask_positions: tf.Tensor, token_ids: tf.Tensor) -> tf.Ten
 
 def checked_mask_count(mask_positions: tf.Tensor, name: str) -> tf.Tensor:
     """Checks that `mask_positions` [B, M] of text input `name` are at most `MAX_PREDICTIONS`, and returns them."""
-    check = _require(
+    check = require(
         tf.size(mask_positions) <= MAX_PREDICTIONS, _too_many(f"[MASK]s in {name}"), [tf.shape(mask_positions)]
     )
     with tf.control_dependencies([check]):
@@ -136,8 +129,4 @@ def _within(values: tf.Tensor, lowest: int, highest: int | tf.Tensor, name: str)
     sound = tf.reduce_all(tf.logical_and(values >= lowest, values <= highest))
     received = [tf.reduce_min(values), tf.reduce_max(values)]
     bound = highest if isinstance(highest, int) else "S-1"
-    return _require(sound, f"{name} must lie in {lowest}..{bound}; smallest and largest", received)
-
-
-def _require(condition: tf.Tensor, rule: str, received: list[tf.Tensor]) -> tf.Operation:
-    return tf.debugging.Assert(condition, [rule, "Received:", *received], summarize=8)
+    return require(sound, f"{name} must lie in {lowest}..{bound}; smallest and largest", received)

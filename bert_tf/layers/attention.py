@@ -6,13 +6,14 @@ Shape legend: B batch, S sequence, H hidden, N heads, D = H / N; T = B S rows of
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ClassVar
 
 import keras
 from keras import ops
 from keras.backend import is_int_dtype
 
+from bert_tf.config import ConfigError
 from bert_tf.layers.attention_pattern import AttentionPattern
 from bert_tf.layers.base import ConfiguredLayer
 from bert_tf.layers.dropout import SeededDropout
@@ -74,6 +75,15 @@ class HeadProjection(LowRankKernel, ConfiguredLayer):
         self.kernel.assign(ops.reshape(values, self.kernel_shape))
         self.kernel_scale.assign(ops.squeeze(scale, axis=0))
 
+    def save_own_variables(self, store) -> None:
+        """Saves kernel and bias. Raises ConfigError for a quantized kernel, which no loaded model would have."""
+        if self.kernel_scale is not None:
+            raise ConfigError(
+                "a quantized model cannot be saved. Received: int8 kernels. Save it before it is quantized, or export "
+                "it with `bert_tf.export_preset`."
+            )
+        super().save_own_variables(store)
+
     @property
     def kernel_width(self) -> int:
         """Input width."""
@@ -116,6 +126,10 @@ class SelfAttention(ConfiguredLayer):
         (2, 3, 16)
     """
 
+    # The kernels have the same weights and results.
+    settings: ClassVar[Mapping[str, Sequence[Any]]] = {"kernel": ("plain", "fused")}
+    kernel = "plain"
+
     def __init__(
         self,
         num_heads: int,
@@ -139,8 +153,6 @@ class SelfAttention(ConfiguredLayer):
         self.max_length = max_length
         self.pattern = AttentionPattern(left_to_right, reach, max_length)
         self.dropout_layer = SeededDropout(dropout, dtype=self.dtype_policy, name="dropout")
-        # A setting of the computation, not of the architecture: both kernels have the same weights and results.
-        self.kernel = "plain"
 
     def build(self, hidden_shape, padding_mask_shape=None, example_ids_shape=None, position_ids_shape=None):
         """Creates the four projections."""

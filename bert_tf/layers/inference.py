@@ -15,6 +15,7 @@ import keras
 import numpy as np
 from keras import ops
 
+from bert_tf.config import ConfigError
 from bert_tf.layers.attention import (
     HeadProjection,
     SelfAttention,
@@ -94,6 +95,13 @@ class MergedAttention(keras.layers.Layer):
 
         context = ops.reshape(self.pattern.by_length(length, whole, in_parts), (-1, hidden.shape[-1]))
         return ops.reshape(self.attention_output(context), (-1, length, hidden.shape[-1]))
+
+    def save_own_variables(self, store) -> None:
+        """Raises ConfigError: a saved model has the layers of its configuration, which are not arranged."""
+        raise ConfigError(
+            "a model arranged for inference cannot be saved. Received: a saved model or weights. Save it before "
+            "`arrange_for_inference`, or export it with `bert_tf.export_preset`."
+        )
 
     def compute_output_shape(
         self, hidden_shape, padding_mask_shape=None, example_ids_shape=None, position_ids_shape=None

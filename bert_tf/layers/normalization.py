@@ -5,14 +5,18 @@ Shape legend: (..., H) hidden states.
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
 
 import keras
 from keras import ops
 
+from bert_tf.config import ConfigError
+from bert_tf.layers.base import AdjustableLayer
+
 
 @keras.saving.register_keras_serializable(package="bert_tf")
-class LayerNormalization(keras.layers.LayerNormalization):
+class LayerNormalization(AdjustableLayer, keras.layers.LayerNormalization):
     """Normalizes the last axis in float32, like `keras.layers.LayerNormalization`.
 
     The gradient (arXiv 1607.06450; see `normalized`) is hand-written, because automatic differentiation needs more
@@ -20,8 +24,14 @@ class LayerNormalization(keras.layers.LayerNormalization):
     for the backward pass in the compute dtype, which halves their memory in bfloat16; the statistics remain float32.
 
     Args:
-        **kwargs: arguments of `keras.layers.LayerNormalization`, such as `center=False` for no beta; the axis must be
-            the last one.
+        axis: the last axis, -1.
+        epsilon: added to the variance.
+        center: whether there is a bias, beta.
+        scale: whether there is a scale, gamma.
+        **kwargs: other arguments of `keras.layers.LayerNormalization` except `rms_scaling`.
+
+    Raises:
+        ConfigError: for another axis, and for `rms_scaling`.
 
     Example:
         >>> outputs = bert_tf.layers.LayerNormalization(epsilon=1e-12)(np.array([[1.0, 3.0]], "float32"))
@@ -29,12 +39,34 @@ class LayerNormalization(keras.layers.LayerNormalization):
         [[-1.0, 1.0]]
     """
 
+    settings: ClassVar[Mapping[str, Sequence[Any]]] = {"stores_float32": (True, False)}
     stores_float32 = True
+
+    def __init__(
+        self,
+        axis: int | Sequence[int] = -1,
+        epsilon: float = 1e-3,
+        center: bool = True,
+        scale: bool = True,
+        **kwargs: Any,
+    ) -> None:
+        # A built layer has a list of axes.
+        if axis not in (-1, [-1], (-1,)):
+            raise ConfigError(
+                f"`axis` must be -1: this layer normalizes the last axis. Received: {axis!r}. Use "
+                "`keras.layers.LayerNormalization` for other axes."
+            )
+        if kwargs.get("rms_scaling"):
+            raise ConfigError(
+                "`rms_scaling` must be False: this layer subtracts the mean. Received: True. Use "
+                "`keras.layers.RMSNormalization`, or `keras.layers.LayerNormalization` for Keras's `rms_scaling`."
+            )
+        super().__init__(axis=axis, epsilon=epsilon, center=center, scale=scale, **kwargs)
 
     def call(self, inputs):
         """Returns the normalized inputs, in the compute dtype."""
         stored = "float32" if self.stores_float32 else self.compute_dtype
-        gamma = ops.cast(self.gamma, "float32")
+        gamma = ops.cast(self.gamma, "float32") if self.scale else ops.ones(inputs.shape[-1:])
         beta = ops.cast(self.beta, "float32") if self.center else ops.zeros_like(gamma)
         outputs = normalized(self.epsilon, stored)(ops.cast(inputs, stored), gamma, beta)
         return ops.cast(outputs, self.compute_dtype)

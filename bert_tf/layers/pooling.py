@@ -12,6 +12,14 @@ from keras import ops
 
 from bert_tf.layers.base import ConfiguredLayer
 
+# Subtracted from the logits of padding: their softmax in float32 is 0.
+_OUT_OF_REACH = 1e9
+
+
+def without_padding(logits, padding_mask):
+    """Returns logits over tokens (B, S) in float32, lowered at padding so that their softmax is 0."""
+    return ops.cast(logits, "float32") - _OUT_OF_REACH * (1.0 - ops.cast(padding_mask, "float32"))
+
 
 @keras.saving.register_keras_serializable(package="bert_tf")
 class TokenPooling(ConfiguredLayer):

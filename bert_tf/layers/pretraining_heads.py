@@ -5,7 +5,8 @@ Shape legend: B batch, S sequence, P predictions, H hidden, V vocabulary.
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
 
 import keras
 from keras import ops
@@ -49,6 +50,7 @@ class MaskedLMHead(ConfiguredLayer):
         (1, 2, 100)
     """
 
+    settings: ClassVar[Mapping[str, Sequence[Any]]] = {"vocabulary_multiple": range(1, 2**16)}
     vocabulary_multiple = 1
 
     def __init__(
@@ -127,7 +129,7 @@ class MaskedLMHead(ConfiguredLayer):
     def from_config(cls, config: dict[str, Any]) -> MaskedLMHead:
         """Builds the layer from the result of `get_config`."""
         embedding = keras.saving.deserialize_keras_object(config["token_embedding"])
-        return cls(**(config | {"token_embedding": embedding}))
+        return super().from_config(config | {"token_embedding": embedding})
 
 
 def _padded_products(rows, table, multiple):

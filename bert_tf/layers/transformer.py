@@ -6,11 +6,13 @@ Shape legend: B batch, S sequence, H hidden, N heads, F inner width of the feed-
 from __future__ import annotations
 
 import contextlib
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
 
 import keras
 from keras import ops
 
+from bert_tf.config import ConfigError
 from bert_tf.layers.activations import activation_function
 from bert_tf.layers.attention import SelfAttention, rows_of
 from bert_tf.layers.base import ConfiguredLayer
@@ -55,6 +57,9 @@ class TransformerLayer(ConfiguredLayer):
     Returns:
         (B, S, H).
 
+    Raises:
+        ConfigError: for an unknown `normalization_order` or `feed_forward`, or `post` without `normalizes_attention`.
+
     Example:
         >>> hidden = np.random.default_rng(1).normal(size=(2, 3, 16)).astype("float32")
         >>> padding_mask = np.array([[1, 1, 1], [1, 1, 0]])
@@ -62,6 +67,10 @@ class TransformerLayer(ConfiguredLayer):
         >>> keras.ops.shape(layer(hidden, padding_mask)), layer.count_params()
         ((2, 3, 16), 3280)
     """
+
+    # Whether the backward pass computes the activations again to save memory.
+    settings: ClassVar[Mapping[str, Sequence[Any]]] = {"rematerialize": (False, True)}
+    rematerialize = False
 
     def __init__(
         self,
@@ -83,6 +92,13 @@ class TransformerLayer(ConfiguredLayer):
         max_length: int | None = None,
         **kwargs: Any,
     ) -> None:
+        _check_choice("normalization_order", normalization_order, ("post", "pre"))
+        _check_choice("feed_forward", feed_forward, ("dense", "gated"))
+        if normalization_order == "post" and not normalizes_attention:
+            raise ConfigError(
+                "`normalizes_attention` must be True with `normalization_order` = post. Received: False. Set "
+                "`normalization_order` to pre."
+            )
         super().__init__(autocast=False, **kwargs)
         self.num_heads = num_heads
         self.intermediate_dim = intermediate_dim
@@ -100,8 +116,6 @@ class TransformerLayer(ConfiguredLayer):
         self.layer_norm_epsilon = layer_norm_epsilon
         self.initializer_range = initializer_range
         self.attention_dropout = attention_dropout
-        # A setting of the computation: whether the backward pass computes the activations again to save memory.
-        self.rematerialize = False
         policy = self.dtype_policy
         rate = dropout if attention_dropout is None else attention_dropout
         self.attention = SelfAttention(
@@ -204,6 +218,13 @@ class TransformerLayer(ConfiguredLayer):
             kernel_initializer=keras.initializers.TruncatedNormal(stddev=self.initializer_range),
             dtype=self.dtype_policy,
             name=name,
+        )
+
+
+def _check_choice(name: str, value: str, allowed: tuple[str, ...]) -> None:
+    if value not in allowed:
+        raise ConfigError(
+            f"`{name}` must be one of {', '.join(allowed)}. Received: {value!r}. Pass one of them, or leave it out."
         )
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from typing import Any
 
 import keras
@@ -15,6 +15,7 @@ import keras
 from bert_tf.config import BertConfig, ConfigError, from_dict, to_dict
 from bert_tf.data.schema import EXAMPLE_IDS, FIRST_POSITIONS, PADDING_MASK, POSITION_IDS, SEGMENT_IDS, TOKEN_IDS
 from bert_tf.layers.attention_pattern import AttentionPattern
+from bert_tf.layers.base import SETTINGS, changed_settings, restore_settings
 from bert_tf.layers.embeddings import BertEmbeddings
 from bert_tf.layers.normalization import LayerNormalization
 from bert_tf.layers.positions import RowsAt
@@ -31,10 +32,10 @@ class BertBackbone(PresetModel):
     """The transformer encoder of BERT (arXiv 1810.04805, section 3).
 
     Args:
-        config: architecture, or a mapping of its fields.
+        config: architecture, or a mapping of its fields; None if keyword arguments are the fields.
         dtype: a Keras dtype policy or its name, such as `mixed_bfloat16`; the global one when `None`.
         name: model name.
-        **kwargs: arguments of `keras.Model`, such as `trainable`.
+        **kwargs: fields of `BertConfig`, such as `num_layers`, instead of `config`; and `trainable`.
 
     Call arguments:
         inputs: dictionary of `token_ids`, `segment_ids` and `padding_mask` (1 for tokens, 0 for padding), all
@@ -45,6 +46,7 @@ class BertBackbone(PresetModel):
         of the first token's output.
 
     Raises:
+        ConfigError: for `config` and fields, for neither, and for what `BertConfig` rejects.
         ValueError: if S exceeds `config.max_sequence_length`.
 
     Example:
@@ -53,17 +55,18 @@ class BertBackbone(PresetModel):
         >>> outputs = backbone({"token_ids": ids, "segment_ids": 0 * ids, "padding_mask": 1 * (ids > 0)})
         >>> keras.ops.shape(outputs["sequence_output"]), keras.ops.shape(outputs["pooled_output"])
         ((2, 4, 128), (2, 128))
+        >>> bert_tf.BertBackbone(vocabulary_size=100, hidden_dim=16, num_layers=2, num_heads=2).config.num_layers
+        2
     """
 
     def __init__(
         self,
-        config: BertConfig | Mapping[str, Any],
+        config: BertConfig | Mapping[str, Any] | None = None,
         dtype: Any = None,
         name: str = "bert_backbone",
         **kwargs: Any,
     ) -> None:
-        if not isinstance(config, BertConfig):
-            config = from_dict(BertConfig, config, f"config of `{name}`")
+        config, kwargs = _config_of(config, kwargs, name)
         policy = keras.dtype_policies.get(dtype)
         inputs = {
             key: keras.Input(shape=(None,), dtype="int32", name=key) for key in (TOKEN_IDS, SEGMENT_IDS, PADDING_MASK)
@@ -147,18 +150,38 @@ class BertBackbone(PresetModel):
         return keras.Model(inputs, outputs, name="packed_backbone")
 
     def get_config(self) -> dict[str, Any]:
-        """Returns the constructor's arguments, with the architecture as a dictionary."""
+        """Returns the constructor's arguments, with the architecture as a dictionary, and changed layer settings."""
         return {
             "config": to_dict(self.config),
             "dtype": keras.dtype_policies.serialize(self.dtype_policy),
             "name": self.name,
             "trainable": self.trainable,
+            **changed_settings(self),
         }
 
     @classmethod
     def from_config(cls, config: dict[str, Any], custom_objects: Any = None) -> BertBackbone:
         """Builds the model from the result of `get_config`."""
-        return cls(**config)
+        model = cls(**{name: value for name, value in config.items() if name != SETTINGS})
+        restore_settings(model, config)
+        return model
+
+
+def _config_of(
+    config: BertConfig | Mapping[str, Any] | None, arguments: Mapping[str, Any], name: str
+) -> tuple[BertConfig, dict[str, Any]]:
+    """Returns the architecture, from `config` or the keyword arguments of `BertBackbone`, and the other arguments."""
+    known = {field.name for field in fields(BertConfig)}
+    given = {key: value for key, value in arguments.items() if key in known or (config is None and key != "trainable")}
+    if (config is None) == (not given):
+        raise ConfigError(
+            "`BertBackbone` needs either `config` or the fields of `BertConfig` as keyword arguments. Received: "
+            f"{'neither' if config is None else '`config` and ' + ', '.join(f'`{key}`' for key in given)}. "
+            'Pass `BertConfig.from_size("tiny", vocabulary_size=8000)`, which takes other fields, too.'
+        )
+    if not isinstance(config, BertConfig):
+        config = from_dict(BertConfig, given if config is None else config, f"config of `{name}`")
+    return config, {key: value for key, value in arguments.items() if key not in given}
 
 
 def _layers(config: BertConfig, policy: keras.DTypePolicy) -> dict[str, keras.layers.Layer]:

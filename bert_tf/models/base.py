@@ -10,6 +10,7 @@ import keras
 
 from bert_tf.config import ConfigError
 from bert_tf.layers.activations import activation_function
+from bert_tf.layers.base import SETTINGS, changed_settings, restore_settings
 from bert_tf.layers.normalization import LayerNormalization
 from bert_tf.models import presets
 from bert_tf.text.vocabulary import Vocabulary
@@ -92,18 +93,22 @@ class TaskModel(PresetModel):
             setattr(self, key, value)
 
     def get_config(self) -> dict[str, Any]:
-        """Returns the constructor's arguments, with the encoder serialized."""
+        """Returns the constructor's arguments, with the encoder serialized, and changed settings of layers."""
         return {
             "backbone": keras.saving.serialize_keras_object(self.backbone),
             **self._arguments,
             "name": self.name,
             "trainable": self.trainable,
+            **changed_settings(self, without=[self.backbone]),
         }
 
     @classmethod
     def from_config(cls, config: dict[str, Any], custom_objects: Any = None) -> Self:
         """Builds the model from the result of `get_config`."""
-        return cls(**(config | {"backbone": keras.saving.deserialize_keras_object(config["backbone"])}))
+        arguments = {name: value for name, value in config.items() if name != SETTINGS}
+        model = cls(**(arguments | {"backbone": keras.saving.deserialize_keras_object(config["backbone"])}))
+        restore_settings(model, config, without=[model.backbone])
+        return model
 
 
 def check_at_least_one(name: str, value: int) -> None:

@@ -16,6 +16,7 @@ from keras import ops
 from bert_tf.config import ConfigError
 from bert_tf.config.features import CONCATENATED, WEIGHTED, Combination
 from bert_tf.config.features import combination as combined
+from bert_tf.config.model import POOLINGS
 from bert_tf.data.schema import FEATURES, PADDING_MASK
 from bert_tf.layers.pooling import TokenPooling
 from bert_tf.models.backbone import BertBackbone
@@ -23,7 +24,8 @@ from bert_tf.models.base import TaskModel, check_at_least_one
 from bert_tf.models.bilstm_tagger import BILSTM_DIM, BiLSTMTagger
 from bert_tf.models.kinds import register_model
 
-POOLINGS = ("first", "mean", "max")
+# Frozen encoders read in both directions, so that the last token is not special.
+FEATURE_POOLINGS = POOLINGS[:3]
 
 
 @register_model()
@@ -160,7 +162,7 @@ def pooled_features(backbone: BertBackbone, chosen: Combination, pooling: str) -
     Args:
         backbone: the encoder.
         chosen: combination of layers, not a weighted sum.
-        pooling: one of `POOLINGS`.
+        pooling: one of `FEATURE_POOLINGS`.
 
     Returns:
         Symbolic outputs for the encoder's inputs, (B, H) float16, with names `layer.pooling`.
@@ -168,8 +170,8 @@ def pooled_features(backbone: BertBackbone, chosen: Combination, pooling: str) -
     Raises:
         ConfigError: for an unknown pooling, or a weighted sum.
     """
-    if pooling not in POOLINGS:
-        raise ConfigError(f"`pooling` must be one of {', '.join(POOLINGS)}. Received: {pooling!r}")
+    if pooling not in FEATURE_POOLINGS:
+        raise ConfigError(f"`pooling` must be one of {', '.join(FEATURE_POOLINGS)}. Received: {pooling!r}")
     if chosen.way == WEIGHTED:
         raise ConfigError(
             f"a linear classifier supports a single layer or concatenated layers ({CONCATENATED}), not a learned "

@@ -48,7 +48,7 @@ class BertMaskedLM(TextTaskModel):
         [[3]]
     """
 
-    preprocessor_class: ClassVar[str] = "bert_tf.preprocessing.masked_lm:BertMaskedLMPreprocessor"
+    preprocessor_class: ClassVar[str] = "bert_tf.models.preprocessors.masked_lm:BertMaskedLMPreprocessor"
     objective: ClassVar[str] = "masked_lm"
 
     def __init__(self, backbone: BertBackbone, name: str = "bert_masked_lm", **kwargs: Any) -> None:

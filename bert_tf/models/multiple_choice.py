@@ -47,7 +47,7 @@ class BertMultipleChoice(TextTaskModel):
         (1, 3)
     """
 
-    preprocessor_class: ClassVar[str] = "bert_tf.preprocessing.choices:BertChoicePreprocessor"
+    preprocessor_class: ClassVar[str] = "bert_tf.models.preprocessors.choices:BertChoicePreprocessor"
     objective: ClassVar[str] = "classification"
 
     dropout: float
@@ -68,6 +68,8 @@ class BertMultipleChoice(TextTaskModel):
         Args:
             x: texts and choices as documented for `BertChoicePreprocessor`, or token ids.
         """
+        if self._takes(x):
+            return self.preprocessor.predict_labels(self, x)
         return self.predict(x, verbose=0).argmax(axis=-1).tolist()
 
     @classmethod

@@ -1,8 +1,8 @@
 """Serialized models: the `model` of a preset's config.json.
 
 The format is that of `keras.saving.serialize_keras_object`: class name, registered name and constructor arguments, with
-the encoder nested. Name, dtype policy, preprocessor and `trainable` are left out, because a preset does not determine
-them or stores them in other files.
+the encoder nested. Name, dtype policy, preprocessor, `trainable` and settings of layers are left out, because a preset
+does not determine them or stores them in other files.
 """
 
 from __future__ import annotations
@@ -16,8 +16,9 @@ import keras
 
 from bert_tf.config import BertConfig, ConfigError, from_dict, to_dict
 from bert_tf.config.base import checked_value, unknown_key
+from bert_tf.layers.base import SETTINGS
 
-_LEFT_OUT = ("dtype", "name", "preprocessor", "trainable")
+_LEFT_OUT = ("dtype", "name", "preprocessor", SETTINGS, "trainable")
 _ARGUMENTS_OF_VERSION_1 = (
     "num_classes", "classifier_dropout", "pooling", "masked_lm", "next_sentence", "combination", "bilstm_dim"
 )  # fmt: skip
@@ -127,7 +128,7 @@ def _checked_arguments(arguments: Mapping[str, Any], cls: type[Any], where: str)
     for name, parameter in parameters.items():
         if name in arguments:
             checked[name] = _checked_argument(arguments[name], hints[name], f"{where}: `{name}`")
-        elif parameter.default is parameter.empty:
+        elif parameter.default is parameter.empty or BertConfig in typing.get_args(hints[name]):
             raise ConfigError(f"{where}: `{name}` is required for {cls.__name__}.")
         else:
             checked[name] = parameter.default

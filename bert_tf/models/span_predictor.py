@@ -7,16 +7,12 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from keras import ops
-
 from bert_tf.data.schema import END_LOGITS, PADDING_MASK, START_LOGITS
+from bert_tf.layers.pooling import without_padding
 from bert_tf.models.base import logits
 from bert_tf.models.bilstm_encoder import Encoder
 from bert_tf.models.kinds import Head, register_model
 from bert_tf.models.task_model import TextTaskModel
-
-# Subtracted from the logits of padding: their softmax in float32 is 0.
-_OUT_OF_REACH = 1e9
 
 
 @register_model(
@@ -46,7 +42,7 @@ class BertSpanPredictor(TextTaskModel):
         {'start_logits': (1, 6), 'end_logits': (1, 6)}
     """
 
-    preprocessor_class: ClassVar[str] = "bert_tf.preprocessing.spans:BertSpanPreprocessor"
+    preprocessor_class: ClassVar[str] = "bert_tf.models.preprocessors.spans:BertSpanPreprocessor"
     objective: ClassVar[str] = "spans"
 
     def __init__(self, backbone: Encoder, name: str = "bert_span_predictor", **kwargs: Any) -> None:
@@ -84,15 +80,10 @@ class BertSpanPredictor(TextTaskModel):
 
     def compute_loss(self, x=None, y=None, y_pred=None, sample_weight=None, training=True):
         """Returns the loss; padding is no candidate."""
-        y_pred = _without_padding(x, y_pred)
+        y_pred = {name: without_padding(logits, x[PADDING_MASK]) for name, logits in y_pred.items()}
         return super().compute_loss(x=x, y=y, y_pred=y_pred, sample_weight=sample_weight, training=training)
 
     def compute_metrics(self, x, y, y_pred, sample_weight=None):
         """Returns the metrics; padding is no candidate."""
-        return super().compute_metrics(x, y, _without_padding(x, y_pred), sample_weight)
-
-
-def _without_padding(inputs, outputs):
-    """Returns the logits, lowered at padding so that their softmax is 0."""
-    lowered = _OUT_OF_REACH * (1.0 - ops.cast(inputs[PADDING_MASK], "float32"))
-    return {name: logits - lowered for name, logits in outputs.items()}
+        y_pred = {name: without_padding(logits, x[PADDING_MASK]) for name, logits in y_pred.items()}
+        return super().compute_metrics(x, y, y_pred, sample_weight)

@@ -98,7 +98,7 @@ class TextTaskModel(TaskModel):
             preprocessor = cls._preprocessor_of(preset)
             if kept is None and preprocessor is not None:
                 # They are those of another head.
-                preprocessor.labels = None
+                preprocessor.forget_task()
         model.preprocessor = preprocessor
         if frozen_layers is not None:
             model.freeze_layers(frozen_layers)
@@ -178,7 +178,8 @@ class TextTaskModel(TaskModel):
         """Compiles the model; arguments that are left out get the defaults of the task.
 
         The default optimizer is AdamW with linear warm-up over a tenth of the steps and linear decay, weight decay of
-        0.01 except for biases and layer normalization, and clipping to a norm of 1. Each `fit` starts a new schedule.
+        0.01 except for biases and layer normalization, and clipping to a norm of 1. A further `fit` continues the
+        optimizer, as in Keras, on the schedule of all steps; `compile` starts a new one.
 
         Args:
             optimizer: optimizer, or its name.
@@ -220,26 +221,36 @@ class TextTaskModel(TaskModel):
         return self.objective
 
     def get_compile_config(self) -> dict[str, Any]:
-        """Returns the arguments of `compile`, and those of the default optimizer."""
+        """Returns the arguments of `keras.Model.compile`; those of the default optimizer are part of its entry."""
         config = super().get_compile_config()
         if config and self._auto_optimizer is not None:
-            optimizer = keras.saving.serialize_keras_object(self.optimizer)
-            config |= {"auto_optimizer": self._auto_optimizer, "optimizer": optimizer}
+            # A plain model, such as that of `keras.models.clone_model`, compiles with the rest of the entry.
+            config["optimizer"] = keras.saving.serialize_keras_object(self.optimizer) | {AUTO: self._auto_optimizer}
         return config
 
     def compile_from_config(self, config: dict[str, Any]) -> None:
         """Compiles the model with the result of `get_compile_config`."""
         importlib.import_module(_DEFAULTS)
-        auto_optimizer = config.pop("auto_optimizer", None)
-        self.compile(**keras.saving.deserialize_keras_object(config))
+        # Files of version 0.2.0 have a key of its own for it.
+        auto_optimizer = config.get("auto_optimizer")
+        if isinstance(config.get("optimizer"), dict):
+            auto_optimizer = config["optimizer"].get(AUTO, auto_optimizer)
+        arguments = {name: value for name, value in config.items() if name != "auto_optimizer"}
+        self.compile(**keras.saving.deserialize_keras_object(arguments))
         self._auto_optimizer = None if auto_optimizer is None else tuple(auto_optimizer)
         self.optimizer.build(self.trainable_variables)
 
     def _schedule(self, steps: int | None) -> None:
-        """Starts the default optimizer's schedule for a number of steps; does nothing with other optimizers."""
+        """Sets the default optimizer's schedule for a number of further steps; does nothing with other optimizers."""
         if self._auto_optimizer is None or not steps:
             return
-        self._renew_optimizer(steps)
+        done = int(self.optimizer.iterations)
+        if not done:
+            self._renew_optimizer(steps)
+            return
+        inner = getattr(self.optimizer, "inner_optimizer", self.optimizer)
+        inner.learning_rate = importlib.import_module(_DEFAULTS).schedule(done + steps, self._auto_optimizer[0])
+        self.train_function = None
 
     def fit(
         self, x: Any = None, y: Any = None, batch_size: int | None = None, epochs: int = 1, **kwargs: Any

@@ -8,7 +8,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, ClassVar, Self
 
+import keras
+
 from bert_tf.config import ConfigError
+from bert_tf.config.model import POOLINGS
 from bert_tf.data.schema import PADDING_MASK
 from bert_tf.layers.pooling import TokenPooling
 from bert_tf.models.base import check_at_least_one, logits, pooled
@@ -16,9 +19,7 @@ from bert_tf.models.bilstm_encoder import Encoder
 from bert_tf.models.kinds import Head, register_model
 from bert_tf.models.presets import Preset
 from bert_tf.models.task_model import TextTaskModel
-
-# Ways to pool the outputs of a row to one vector.
-POOLINGS = ("first", "mean", "max", "last")
+from bert_tf.models.weights import copy_weights
 
 
 @register_model(signatures="bert_tf.export.kinds.texts:TextSignatures", head=Head("sequence_classification", prefix=""))
@@ -54,7 +55,7 @@ class BertTextClassifier(TextTaskModel):
         (2, 2)
     """
 
-    preprocessor_class: ClassVar[str] = "bert_tf.preprocessing.text:BertTextPreprocessor"
+    preprocessor_class: ClassVar[str] = "bert_tf.models.preprocessors.text:BertTextPreprocessor"
 
     num_classes: int
     dropout: float
@@ -81,6 +82,8 @@ class BertTextClassifier(TextTaskModel):
         Args:
             x: texts as documented for `BertTextPreprocessor`, or token ids. For regression, the result has numbers.
         """
+        if self._takes(x):
+            return self.preprocessor.predict_labels(self, x)
         outputs = self.predict(x, verbose=0)
         if self.num_classes == 1:
             return outputs[:, 0].tolist()
@@ -92,9 +95,20 @@ class BertTextClassifier(TextTaskModel):
         """Returns the model of a preset; one of standardized numbers is rescaled to the numbers themselves."""
         model, task = super()._kept(preset, arguments), preset.task or {}
         if model is not None and "deviation" in task:
-            head = model.get_layer("logits")
-            kernel, bias = head.get_weights()
-            head.set_weights([kernel * task["deviation"], bias * task["deviation"] + task["mean"]])
+            kernel, bias = model.get_layer("logits").get_weights()
+            weights = [kernel * task["deviation"], bias * task["deviation"] + task["mean"]]
+            model.get_layer("logits").set_weights(weights)
+        return model
+
+    def _stored(self) -> keras.Model:
+        """Returns the model that a preset holds: one of standardized numbers if the task has their scale."""
+        task = {} if self.preprocessor is None else self.preprocessor.task
+        if "deviation" not in task:
+            return self
+        model = type(self)(self.backbone, **self._arguments)
+        copy_weights(self, model)
+        kernel, bias = self.get_layer("logits").get_weights()
+        model.get_layer("logits").set_weights([kernel / task["deviation"], (bias - task["mean"]) / task["deviation"]])
         return model
 
     def _objective(self) -> str:

@@ -43,7 +43,7 @@ class BertTokenClassifier(TextTaskModel):
         (1, 4, 9)
     """
 
-    preprocessor_class: ClassVar[str] = "bert_tf.preprocessing.words:BertWordPreprocessor"
+    preprocessor_class: ClassVar[str] = "bert_tf.models.preprocessors.words:BertWordPreprocessor"
     objective: ClassVar[str] = "token_classification"
 
     num_classes: int

@@ -39,7 +39,7 @@ _SIGNS = {
 
 
 @dataclass(frozen=True)
-class Window:
+class Excerpt:
     """A range of characters, from `start` to `end` (exclusive)."""
 
     start: int
@@ -67,7 +67,7 @@ def named(text: str, most: int) -> str:
     return " ".join(f"U+{ord(character):04X}" for character in text[:_CODES]) or NOTHING
 
 
-def windows(text: str, spans: Iterable[tuple[int, int]]) -> list[Window]:
+def windows(text: str, spans: Iterable[tuple[int, int]]) -> list[Excerpt]:
     """Selects the parts of a text that show its spans: (start, end) with the most important first.
 
     Returns disjoint windows in order: the whole text if it has at most `WHOLE` characters, else at most `MOST`
@@ -75,17 +75,17 @@ def windows(text: str, spans: Iterable[tuple[int, int]]) -> list[Window]:
     ends.
     """
     if len(text) <= WHOLE:
-        return [Window(0, len(text))]
-    chosen: list[Window] = []
+        return [Excerpt(0, len(text))]
+    chosen: list[Excerpt] = []
     for start, end in itertools.islice(spans, _MOST_SPANS):
         wanted = _merged([*chosen, *_around(text, start, end)])
         if sum(window.end - window.start for window in wanted) > MOST:
             continue
         chosen = wanted
-    return chosen or [Window(0, _between_words(text, WHOLE, -1))]
+    return chosen or [Excerpt(0, _between_words(text, WHOLE, -1))]
 
 
-def is_shown(start: int, end: int, among: Sequence[Window]) -> bool:
+def is_shown(start: int, end: int, among: Sequence[Excerpt]) -> bool:
     """Returns True if both ends of a span are in windows."""
     return all(any(window.start <= place <= window.end for window in among) for place in (start, end))
 
@@ -158,12 +158,12 @@ def format_metric(value: float) -> str:
     return f"{value:.4f}" if abs(value) <= 1 else f"{value:,.2f}"
 
 
-def _around(text: str, start: int, end: int) -> list[Window]:
+def _around(text: str, start: int, end: int) -> list[Excerpt]:
     before = _between_words(text, max(0, start - AROUND), -1)
     after = _between_words(text, min(len(text), end + AROUND), 1)
     if end - start <= _LONG_SPAN:
-        return [Window(before, after)]
-    return [Window(before, start + _SPAN_END), Window(end - _SPAN_END, after)]
+        return [Excerpt(before, after)]
+    return [Excerpt(before, start + _SPAN_END), Excerpt(end - _SPAN_END, after)]
 
 
 def _between_words(text: str, place: int, step: int) -> int:
@@ -177,13 +177,13 @@ def _between_words(text: str, place: int, step: int) -> int:
     return place
 
 
-def _merged(parts: list[Window]) -> list[Window]:
+def _merged(parts: list[Excerpt]) -> list[Excerpt]:
     parts.sort(key=lambda window: window.start)
     merged = [parts[0]]
     for part in parts[1:]:
         last = merged[-1]
         if part.start <= last.end + _GAP:
-            merged[-1] = Window(last.start, max(last.end, part.end))
+            merged[-1] = Excerpt(last.start, max(last.end, part.end))
         else:
             merged.append(part)
     return merged

@@ -1,27 +1,22 @@
-"""Base class of tasks: reading examples, encoding rows, predictions and the official metrics."""
+"""Base class of tasks: a head with files and the official metrics."""
 
 from __future__ import annotations
 
-import dataclasses
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, ClassVar, Generic, Self, TypeVar
+from typing import Any, ClassVar, Self
 
 import keras
 
 from bert_tf.config import BertConfig
+from bert_tf.encoding.heads import Answer, Example, Head
 from bert_tf.models import BertBackbone
 from bert_tf.reports.tasks.answers import write_answers_page
 from bert_tf.reports.tasks.scored import Scored
 from bert_tf.tasks.example_scores import ExampleScores
 from bert_tf.tasks.input_errors import InputErrors
-from bert_tf.tasks.rows import Arrays, EncodedRows
-from bert_tf.text.tokenizer import TextTokenizer
 from bert_tf.training.losses import Objective
-
-Example = TypeVar("Example")
-Answer = TypeVar("Answer")
 
 
 def pairs_of(parts: Iterable[tuple[Sequence[Example], Sequence[Answer]]]) -> Iterator[tuple[Example, Answer]]:
@@ -30,27 +25,18 @@ def pairs_of(parts: Iterable[tuple[Sequence[Example], Sequence[Answer]]]) -> Ite
         yield from zip(examples, answers, strict=True)
 
 
-class Task(ABC, Generic[Example, Answer]):
+class Task(Head[Example, Answer]):
     """Base class of all tasks.
 
-    A task is a frozen dataclass. Its fields are JSON-serializable and are stored in the preset's task.json. Each
-    example records its place in its file. Predictions are in the order of the examples.
+    A task is a head with files and metrics. Each example records its place in its file. Predictions are in the order of
+    the examples.
     """
-
-    name: ClassVar[str]
-    """Name on the command line and in task.json."""
 
     metric: ClassVar[str]
     """Name of the metric of `score` that selects the best epoch and run; larger is better."""
 
     predictions_name: ClassVar[str]
     """File name of predictions, with the suffix of the task's format."""
-
-    by_token: ClassVar[bool] = False
-    """True if the model has one output for each token."""
-
-    max_sequence_length: ClassVar[int] = 128
-    """Default for the maximum tokens of a row, limited by the model's positions."""
 
     head: ClassVar[str] = ""
     """Kind of the head of converted models that the task accepts, as in `conversion`; "" accepts none."""
@@ -105,22 +91,6 @@ class Task(ABC, Generic[Example, Answer]):
         """
         return self
 
-    @abstractmethod
-    def encode(
-        self, examples: Sequence[Example], tokenizer: TextTokenizer, length: int, labelled: bool = True
-    ) -> EncodedRows:
-        """Encodes examples as rows.
-
-        Args:
-            examples: examples from `read`.
-            tokenizer: the preset's tokenizer.
-            length: maximum tokens of a row.
-            labelled: whether to include targets.
-
-        Returns:
-            The encoded rows.
-        """
-
     def serving_inputs(self, example: Example) -> dict[str, Any]:
         """Returns the texts of an example by the names of the inputs of an exported model; {} if there are none."""
         return {}
@@ -128,46 +98,6 @@ class Task(ABC, Generic[Example, Answer]):
     @abstractmethod
     def build(self, backbone: BertBackbone) -> keras.Model:
         """Returns the model: the encoder with a new head."""
-
-    @abstractmethod
-    def answers(self, examples: Sequence[Example], rows: EncodedRows, outputs: Arrays) -> list[Answer]:
-        """Returns the prediction for each example.
-
-        Args:
-            examples: the examples.
-            rows: their rows from `encode`.
-            outputs: the model's outputs for these rows (see `inference.outputs_of`).
-        """
-
-    def examples_of(self, x: Any) -> list[Example]:
-        """Returns texts as examples without labels.
-
-        Args:
-            x: columns of texts, or the texts of one example; see `TaskPredictor.predict`.
-
-        Returns:
-            The examples.
-
-        Raises:
-            ConfigError: for inputs of another form, with the number of the row.
-            ValueError: if the task reads examples from files only.
-        """
-        raise ValueError(f"the task `{self.name}` reads files only. Use `predict_file`.")
-
-    def predictions(
-        self, examples: Sequence[Example], answers: Sequence[Answer], top_k: int | None = None
-    ) -> Sequence[Mapping[str, Any]]:
-        """Returns the predictions of `answers` as dictionaries of JSON values; see `tasks.predictions`.
-
-        Args:
-            examples: the examples.
-            answers: their predictions, from `answers`.
-            top_k: number of most probable labels or answers to return; None for the task's default.
-
-        Raises:
-            ValueError: if the task reads examples from files only, or has no ranked predictions for `top_k`.
-        """
-        raise ValueError(f"the task `{self.name}` reads files only. Use `predict_file`.")
 
     @abstractmethod
     def score(self, examples: Sequence[Example], answers: Sequence[Answer]) -> dict[str, float]:
@@ -245,13 +175,3 @@ class Task(ABC, Generic[Example, Answer]):
         """Raises ValueError if the training examples as a whole are unusable, for example all of one class."""
         if not examples:
             raise ValueError(f"{path}: no examples.")
-
-    def description(self) -> dict[str, Any]:
-        """Returns the fields, for task.json."""
-        return dataclasses.asdict(self)  # type: ignore[call-overload]
-
-    @classmethod
-    def from_description(cls, description: Mapping[str, Any]) -> Self:
-        """Builds the task from its `description`, after a JSON round trip."""
-        values = {name: tuple(value) if isinstance(value, list) else value for name, value in description.items()}
-        return cls(**values)

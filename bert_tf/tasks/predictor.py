@@ -5,20 +5,20 @@ from __future__ import annotations
 import copy
 import itertools
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self
 
 from bert_tf.config import ConfigError, local_path
+from bert_tf.encoding.inference import answers_of
+from bert_tf.encoding.rows import Model
 from bert_tf.entry.progress import Progress
 from bert_tf.models import load_preset
 from bert_tf.models.preset_header import TASK_NAME
-from bert_tf.tasks.inference import outputs_of
 from bert_tf.tasks.input_errors import InputErrors
 from bert_tf.tasks.registry import task_of, with_default_task
 from bert_tf.text.byte_pairs import tokenizer_of
 from bert_tf.text.columns import is_single
-from bert_tf.training.backends import Model, current_backend
+from bert_tf.training.backends import current_backend
 
 # Examples held in memory at once.
 _PART = 2048
@@ -64,8 +64,7 @@ class TaskPredictor:
         self._config = loaded.config
         self.max_sequence_length = min(length, loaded.config.max_sequence_length)
         self._tokenizer = tokenizer_of(loaded.vocabulary, loaded.lowercase)
-        backend = current_backend()
-        self.model, self._most_widths = backend.compile_predict(loaded.model), backend.most_widths
+        self.model = current_backend().compile_predict(loaded.model)
 
     def with_model(self, model: Model) -> Self:
         """Returns a copy of this task predictor that calls another model, for example an exported one."""
@@ -84,7 +83,7 @@ class TaskPredictor:
         | `squad1`, `squad2` | questions and contexts | `answer`, `start`, `end`, `probability` |
         | `swag` | texts and lists of choices | `choice`, `probabilities` |
 
-        `bert_tf.tasks.predictions` describes all entries. The values are those of `predict_file`.
+        `bert_tf.encoding.predictions` describes all entries. The values are those of `predict_file`.
 
         Args:
             x: one column: a list, array, pandas column or other iterable. Several columns: a tuple or dictionary of
@@ -123,9 +122,7 @@ class TaskPredictor:
             batch_size: maximum number of rows in a batch; by default the free memory determines it.
         """
         rows = self.task.encode(examples, self._tokenizer, self.max_sequence_length, labelled=False)
-        rows = replace(rows, most_widths=self._most_widths)
-        outputs = outputs_of(self.model, rows, self._config, self.task.by_token, batch_size=batch_size)
-        return self.task.answers(examples, rows, outputs)
+        return answers_of(self.task, examples, rows, self.model, self._config, batch_size)
 
     def predict_file(self, path: str | Path, output: str | Path, input_errors: InputErrors | None = None) -> int:
         """Predicts a file in the task's format, part by part. Labels are not required.

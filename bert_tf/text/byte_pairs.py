@@ -70,14 +70,19 @@ class BytePairTokenizer(TextTokenizer):
         Returns:
             Ragged (n, None) int32 ids.
         """
-        return _in_python(lambda given: self._tokenized(given, keep_mask_token), texts, 1)[0]
+
+        def tokenized(given: list[str]) -> tuple[np.ndarray, ...]:
+            found = self._tokenized(given, keep_mask_token)
+            return found.values, found.row_splits
+
+        return _in_python(tokenized, texts, 1)[0]
 
     def pieces(self, texts: tf.Tensor) -> Pieces:
         """Tokenizes texts as `ids`, with the characters of each token as `tokenize_with_offsets`."""
 
         def tokenized(given: list[str]) -> tuple[np.ndarray, ...]:
-            (values, splits), starts, limits = self.tokenize_with_offsets(given)
-            return values, starts, limits, splits
+            found, starts, limits = self.tokenize_with_offsets(given)
+            return found.values, starts, limits, found.row_splits
 
         return Pieces(*_in_python(tokenized, texts, 3))
 

@@ -26,7 +26,7 @@ _CAPITAL_SIGMA, _FINAL_SIGMA = 0x3A3, 0x3C2
 _SPACE = 0x20
 
 
-class Table(NamedTuple):
+class CharacterTable(NamedTuple):
     """The table of one casing mode as tensors, in the layout of `build_table.build_arrays`."""
 
     pages: tf.Tensor
@@ -54,11 +54,11 @@ class Text(NamedTuple):
 
 
 @functools.cache
-def load_table(lowercase: bool) -> Table:
+def load_table(lowercase: bool) -> CharacterTable:
     """Loads the table of a casing mode as constants on the CPU; cached."""
     name = "uncased" if lowercase else "cased"
     with np.load(build_table.TABLE_PATH) as arrays, tf.init_scope(), tf.device("CPU:0"):
-        return Table(*(tf.constant(arrays[key]) for key in (f"pages_{name}", f"cells_{name}", "movable")))
+        return CharacterTable(*(tf.constant(arrays[key]) for key in (f"pages_{name}", f"cells_{name}", "movable")))
 
 
 def mark_masks(texts: tf.Tensor) -> tf.Tensor:
@@ -101,12 +101,12 @@ def words(texts: tf.Tensor, lowercase: bool, masks_marked: bool = False) -> Word
     return split
 
 
-def _look_up(chars: tf.Tensor, table: Table) -> tf.Tensor:
+def _look_up(chars: tf.Tensor, table: CharacterTable) -> tf.Tensor:
     pages = tf.gather(table.pages, chars // build_table.PAGE)
     return tf.gather(table.cells, pages * build_table.PAGE + chars % build_table.PAGE)
 
 
-def _lower_final_sigmas(chars: tf.Tensor, row_splits: tf.Tensor, table: Table) -> tf.Tensor:
+def _lower_final_sigmas(chars: tf.Tensor, row_splits: tf.Tensor, table: CharacterTable) -> tf.Tensor:
     """Replaces each capital sigma at the end of a word in `chars` by the small final sigma."""
     flags = _look_up(chars, table)[:, build_table.WIDTH]
     counted = tf.where(flags & build_table.IGNORED == 0)[:, 0]
@@ -124,7 +124,7 @@ def _lower_final_sigmas(chars: tf.Tensor, row_splits: tf.Tensor, table: Table) -
 
 
 def _in_canonical_order(
-    values: tf.Tensor, value_splits: tf.Tensor, sources: tf.Tensor, flags: tf.Tensor, table: Table
+    values: tf.Tensor, value_splits: tf.Tensor, sources: tf.Tensor, flags: tf.Tensor, table: CharacterTable
 ) -> tf.Tensor:
     """Sorts every run of combining marks in `values` by combining class (stable sort)."""
     marks, classes = table.movable[:, 0], table.movable[:, 1]

@@ -79,12 +79,12 @@ def trim(segments: Sequence[tf.RaggedTensor], most: int) -> list[tf.RaggedTensor
     shares = [most] if len(segments) == 1 else [most - most // 2, most // 2]
     rests = [most - sum(lengths[:number] + lengths[number + 1 :]) for number in range(len(segments))]
     return [
-        _first(segment, tf.minimum(length, tf.maximum(tf.cast(share, length.dtype), rest)))
+        first_tokens(segment, tf.minimum(length, tf.maximum(tf.cast(share, length.dtype), rest)))
         for segment, length, share, rest in zip(segments, lengths, shares, rests, strict=True)
     ]
 
 
-def _first(rows: tf.RaggedTensor, counts: tf.Tensor) -> tf.RaggedTensor:
+def first_tokens(rows: tf.RaggedTensor, counts: tf.Tensor) -> tf.RaggedTensor:
     """Returns the first `counts` (B,) values of each row."""
     places = tf.ragged.range(rows.row_lengths()).flat_values
     kept = places < tf.repeat(counts, rows.row_lengths())

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -25,8 +26,25 @@ _BATCH_BYTES = 1 << 20
 _SURROGATES = dict.fromkeys(range(0xD800, 0xE000), "\ufffd")
 
 
-class RaggedIds(NamedTuple):
-    """The ids of n texts; the ids of text i are `values[row_splits[i]:row_splits[i + 1]]`.
+@dataclass(frozen=True, eq=False)
+class _Ragged(Sequence[np.ndarray]):
+    values: np.ndarray
+    row_splits: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.row_splits) - 1
+
+    def __getitem__(self, number: Any) -> Any:
+        if isinstance(number, slice):
+            return [self[one] for one in range(*number.indices(len(self)))]
+        begin, end = self.row_splits[:-1][number], self.row_splits[1:][number]
+        return self.values[begin:end]
+
+
+class RaggedIds(_Ragged):
+    """The ids of n texts: a sequence of one array for each text.
+
+    The ids of text i are `values[row_splits[i]:row_splits[i + 1]]`.
 
     Args:
         values: int32 [T], all ids.
@@ -35,18 +53,22 @@ class RaggedIds(NamedTuple):
     Example:
         >>> vocabulary = bert_tf.Vocabulary(("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "film", "##s"))
         >>> ids = bert_tf.BertTokenizer(vocabulary).tokenize(["a film", "films"])
+        >>> len(ids), [text.tolist() for text in ids]
+        (2, [[5, 6], [6, 7]])
         >>> ids.values.tolist(), ids.row_splits.tolist()
         ([5, 6, 6, 7], [0, 2, 4])
-        >>> np.split(ids.values, ids.row_splits[1:-1])[1].tolist()  # the second text
-        [6, 7]
     """
 
-    values: np.ndarray
-    row_splits: np.ndarray
+    @property
+    def tensor(self) -> tf.RaggedTensor:
+        """The ids as a ragged tensor (n, None)."""
+        return tf.RaggedTensor.from_row_splits(self.values, self.row_splits, validate=False)
 
 
-class RaggedWords(NamedTuple):
-    """The normalized words of n texts; the words of text i are `values[row_splits[i]:row_splits[i + 1]]`.
+class RaggedWords(_Ragged):
+    """The normalized words of n texts: a sequence of one array for each text.
+
+    The words of text i are `values[row_splits[i]:row_splits[i + 1]]`.
 
     Args:
         values: object [W], each word as UTF-8 `bytes`.
@@ -58,9 +80,6 @@ class RaggedWords(NamedTuple):
         >>> [word.decode() for word in words.values]
         ['it', "'", 's', 'uber', '-', 'long', '.']
     """
-
-    values: np.ndarray
-    row_splits: np.ndarray
 
 
 class Pieces(NamedTuple):

@@ -14,6 +14,7 @@ from keras import ops
 
 from bert_tf.data.schema import END_LOGITS, START_LOGITS
 from bert_tf.training.evaluation.chance import near_chance, ways_on
+from bert_tf.training.losses import is_correct
 from bert_tf.training.optim.build import is_decayed, layer_rates
 from bert_tf.training.optim.optimizers import AdamW, LossScaleOptimizer
 from bert_tf.training.optim.schedules import LinearWarmupDecay
@@ -126,6 +127,11 @@ class Accuracy(keras.metrics.MeanMetricWrapper):
         return {"name": self.name, "dtype": self.dtype}
 
 
+def schedule(steps: int, learning_rate: float) -> LinearWarmupDecay:
+    """Returns the default schedule of a number of steps, with this highest rate."""
+    return LinearWarmupDecay(learning_rate, round(_WARMUP * steps), steps)
+
+
 def optimizer(model: keras.Model, steps: int | None, learning_rate: float, layer_decay: float) -> Any:
     """Returns the default optimizer: AdamW with linear warm-up and decay, clipped to a norm of 1.
 
@@ -135,7 +141,7 @@ def optimizer(model: keras.Model, steps: int | None, learning_rate: float, layer
         learning_rate: highest learning rate.
         layer_decay: see `FinetuneAdamW`.
     """
-    rate = LinearWarmupDecay(learning_rate, round(_WARMUP * steps), steps) if steps else learning_rate
+    rate = schedule(steps, learning_rate) if steps else learning_rate
     adamw = FinetuneAdamW(
         learning_rate=rate, weight_decay=0.01, epsilon=1e-6, global_clipnorm=1.0, layer_decay=layer_decay
     )
@@ -208,7 +214,7 @@ def _hits(y_true, y_pred):
     y_true = _squeezed(ops.convert_to_tensor(y_true), y_pred)
     if len(y_true.shape) == len(y_pred.shape):
         y_true = ops.argmax(y_true, axis=-1)
-    return ops.cast(ops.equal(ops.cast(y_true, "int32"), ops.cast(ops.argmax(y_pred, axis=-1), "int32")), "float32")
+    return is_correct(y_true, y_pred)
 
 
 def _mean_over_replicas(total):

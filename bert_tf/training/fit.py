@@ -16,10 +16,11 @@ import keras
 from bert_tf.config import TrainingConfig, to_dict
 from bert_tf.config.files import only_writer
 from bert_tf.config.preset_names import CHECKPOINTS_NAME
+from bert_tf.encoding.rows import Model
 from bert_tf.entry.amounts import available_cores, plural
 from bert_tf.layers.computation import set_computation
 from bert_tf.storage import refresh, settle, working_copy
-from bert_tf.training.backends import Model, current_backend, precision_scope
+from bert_tf.training.backends import current_backend, precision_scope
 from bert_tf.training.evaluation.baselines import Evaluation
 from bert_tf.training.evaluation.evaluate import early_stopping, evaluate
 from bert_tf.training.logging.flops import DevicePeak, measured_peak

@@ -12,15 +12,10 @@ from typing import Any
 import keras
 from keras import ops
 
-from bert_tf.data.schema import END_LOGITS, MLM_LOGITS, NSP_LOGITS, PADDING_MASK, START_LOGITS
+from bert_tf.data.schema import END_LOGITS, MLM_LOGITS, NSP_LOGITS, PADDING_MASK, SINGLE_OUTPUT, START_LOGITS
+from bert_tf.layers.pooling import without_padding
 from bert_tf.training.loop.compiled_shapes import CompiledShapes
 from bert_tf.training.optim.optimizers import global_norm
-
-# Output name for a model that returns one tensor instead of a dictionary.
-SINGLE_OUTPUT = ""
-
-# Subtracted from the logits of padding positions (span models): their softmax in float32 is 0.
-_OUT_OF_REACH = 1e9
 
 
 @dataclass(frozen=True)
@@ -139,8 +134,7 @@ class TrainingModel(keras.Model):
         outputs = self.model(inputs, training=training)
         if not self.objective.over_tokens:
             return outputs
-        lowered = _OUT_OF_REACH * (1.0 - ops.cast(inputs[PADDING_MASK], "float32"))
-        return {name: ops.cast(outputs[name], "float32") - lowered for name in self.objective.outputs}
+        return {name: without_padding(outputs[name], inputs[PADDING_MASK]) for name in self.objective.outputs}
 
     def weighted_sums(self, y, y_pred, sample_weight):
         """Returns the sums of weighted losses, weighted hits and weights: float32 (3,) by output name."""
@@ -222,9 +216,11 @@ def squared_error(targets, values):
 
 
 def is_correct(targets, logits):
-    """Returns 1 for each target (...,) with the highest of its logits (..., C) or a tie, else 0: float32 (...,)."""
-    chosen = ops.take_along_axis(logits, ops.expand_dims(targets, -1), axis=-1)
-    return ops.cast(ops.squeeze(chosen, -1) >= ops.max(logits, axis=-1), "float32")
+    """Returns 1 for each target (...,) with the highest of its logits (..., C), else 0: float32 (...,).
+
+    Of equal logits, the first counts, as in predictions.
+    """
+    return ops.cast(ops.equal(ops.cast(targets, "int32"), ops.cast(ops.argmax(logits, axis=-1), "int32")), "float32")
 
 
 def _by_output(structure: Any) -> Mapping[str, Any]:

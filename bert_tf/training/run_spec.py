@@ -12,7 +12,8 @@ import keras
 from bert_tf.config import ConfigError, TrainingConfig, to_dict
 from bert_tf.data.input import own_rows
 from bert_tf.data.input.dataset import ALL_ROWS, Dataset, RowShare
-from bert_tf.training.backends import Backend, Model
+from bert_tf.encoding.rows import Model
+from bert_tf.training.backends import Backend
 from bert_tf.training.evaluation.baselines import EvaluationContext
 from bert_tf.training.logging.run_status import ReportHook
 from bert_tf.training.loop.nan_recovery import NanRecovery

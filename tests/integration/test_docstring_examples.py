@@ -1,7 +1,7 @@
 """Runs the Example section of every public class and function, and the Python code of the README.
 
-Examples use `bert_tf`, `keras`, `np` and `tf` without importing them. They run in a directory with these files, named
-as in the README:
+Examples use `bert_tf`, `keras`, `np` and `tf` without importing them, and import whatever else they use: each runs in a
+new process (see `tests.support.examples`). They run in a directory with these files, named as in the README:
 
     corpus.txt, vocab.txt           60 documents and a vocabulary of 100 pieces
     data/                           pre-training data of `bert-tf data`
@@ -15,17 +15,17 @@ from __future__ import annotations
 
 import ast
 import dataclasses
-import doctest
 import multiprocessing
 import re
 import shutil
 import socket
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.support.examples import imported_modules, new_processes, run_code, run_example
 from tests.support.paths import REPOSITORY
 
 # Packages whose public names, and modules whose public classes, have an example.
@@ -111,33 +111,16 @@ def examples_of(name: str) -> str:
     return section[1] if section else ""
 
 
-def run_example(text: str, port: int) -> str:
-    """Runs the lines of an example that begin with `>>>`, with another port for 8501.
-
-    Args:
-        text: the example.
-        port: the port.
-
-    Returns:
-        The differences from the output in the example; empty if there are none.
-    """
-    import keras
-    import numpy as np
-    import tensorflow as tf
-
-    import bert_tf
-
-    names = {"bert_tf": bert_tf, "keras": keras, "np": np, "tf": tf}
-    test = doctest.DocTestParser().get_doctest(text.replace("8501", str(port)), names, "example", None, 0)
-    differences: list[str] = []
-    doctest.DocTestRunner().run(test, out=differences.append)
-    return "".join(differences)
-
-
 def free_port() -> int:
     """Returns a TCP port that no program uses."""
     with socket.create_server(("127.0.0.1", 0)) as probe:
         return probe.getsockname()[1]
+
+
+@pytest.fixture(scope="module")
+def in_new_process() -> Iterator[Callable[..., Any]]:
+    with new_processes() as call:
+        yield call
 
 
 @pytest.fixture(scope="module")
@@ -233,45 +216,50 @@ def test_missing_example_is_detected(monkeypatch: pytest.MonkeyPatch) -> None:
     assert examples_of("bert_tf.config.parse_json") == ""
 
 
-def test_wrong_output_is_detected() -> None:
-    assert run_example(">>> 8501\n7\n", 7) == ""
-    assert "Expected:\n    3" in run_example(">>> 1 + 1\n3\n", 7)
+def test_wrong_output_and_missing_imports_are_detected(in_new_process: Callable[..., Any], tmp_path: Path) -> None:
+    assert in_new_process(run_example, tmp_path, ">>> 8501\n8501\n") == ""
+    assert "Expected:\n    3" in in_new_process(run_example, tmp_path, ">>> 1 + 1\n3\n")
+    assert "NameError" in in_new_process(run_example, tmp_path, ">>> set_computation\n3\n")
+    missing = ">>> bert_tf.layers.computation.set_computation(keras.Sequential())\n"
+    assert "has no attribute 'computation'" in in_new_process(run_example, tmp_path, missing)
+
+
+def test_processes_of_examples_are_new(in_new_process: Callable[..., Any], tmp_path: Path) -> None:
+    for _ in range(2):
+        assert in_new_process(run_example, tmp_path, ">>> bert_tf.text.tokenizer = 1") == ""
+        found = in_new_process(imported_modules, tmp_path)
+        assert found == ["bert_tf", "bert_tf.entry", "bert_tf.entry.keras_classes"]
 
 
 @pytest.mark.parametrize("name", sorted(set(PUBLIC) - LONG))
-def test_example(name: str, files: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(shutil.copytree(files, tmp_path / "files"))
-    monkeypatch.setenv("BERT_TF_CACHE", str(tmp_path / "cache"))
-    differences = run_example(examples_of(name), 8501)
+def test_example(name: str, files: Path, tmp_path: Path, in_new_process: Callable[..., Any]) -> None:
+    differences = in_new_process(run_example, shutil.copytree(files, tmp_path / "files"), examples_of(name))
     assert not differences, differences
 
 
 @pytest.mark.parametrize("name", sorted(LONG))
 def test_long_example(
-    name: str, all_files: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+    name: str, all_files: Path, tmp_path: Path, in_new_process: Callable[..., Any], request: pytest.FixtureRequest
 ) -> None:
-    monkeypatch.chdir(shutil.copytree(all_files, tmp_path / "files"))
-    monkeypatch.setenv("BERT_TF_CACHE", str(tmp_path / "cache"))
     port = request.getfixturevalue("server_port") if name.startswith("bert_tf.client.") else free_port()
-    differences = run_example(examples_of(name), port)
+    text = examples_of(name).replace("8501", str(port))
+    differences = in_new_process(run_example, shutil.copytree(all_files, tmp_path / "files"), text)
     assert not differences, differences
 
 
-def test_code_of_the_readme_runs(files: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_code_of_the_readme_runs(files: Path, tmp_path: Path, in_new_process: Callable[..., Any]) -> None:
     (code,) = re.findall(r"^```python\n(.*?)^```", (REPOSITORY / "README.md").read_text(), re.MULTILINE | re.DOTALL)
     assert len(code.splitlines()) <= 12
-    monkeypatch.chdir(shutil.copytree(files, tmp_path / "files"))
-    names: dict[str, Any] = {}
-    exec(code, names)
-    assert names["loaded"].predict(["a good film"], verbose=0).shape == (1, 2)
-    assert names["outputs"]["pooled_output"].shape == (1, 128)
+    code += """
+assert loaded.predict(["a good film"], verbose=0).shape == (1, 2)
+assert outputs["pooled_output"].shape == (1, 128)
+"""
+    in_new_process(run_code, shutil.copytree(files, tmp_path / "files"), code)
 
 
-def test_code_of_the_keras_guide_runs(files: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_code_of_the_keras_guide_runs(files: Path, tmp_path: Path, in_new_process: Callable[..., Any]) -> None:
     text = (REPOSITORY / "docs/keras.md").read_text()
     blocks = re.findall(r"^```python\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
     assert len(blocks) > 8
-    monkeypatch.chdir(shutil.copytree(files, tmp_path / "files"))
-    names: dict[str, Any] = {}
-    exec("\n".join(blocks), names)
-    assert len(names["again"].predict_labels(["a good film"])) == 1
+    code = "\n".join([*blocks, 'assert len(again.predict_labels(["a good film"])) == 1'])
+    in_new_process(run_code, shutil.copytree(files, tmp_path / "files"), code)

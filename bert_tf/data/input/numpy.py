@@ -27,7 +27,7 @@ from bert_tf.data.schema import (
     length_feature,
     record_features,
 )
-from bert_tf.data.tfrecord.example_codec import Column
+from bert_tf.data.tfrecord.example_codec import RecordColumn
 from bert_tf.data.tfrecord.example_reader import decode_examples
 from bert_tf.data.tfrecord.shards import read_shard
 from bert_tf.storage.mirrors import AHEAD
@@ -192,7 +192,7 @@ def parse_records(
     return _batch(inputs, masked.mask_ids, masked.mask_weights, labels, config)
 
 
-def _check_counts(feature: Feature, column: Column, config: DataConfig) -> None:
+def _check_counts(feature: Feature, column: RecordColumn, config: DataConfig) -> None:
     """Raises ValueError if a record has another number of values of a feature of fixed length."""
     if (length := feature.length_in(config)) is not None:
         wrong = column.counts[column.counts != length]
@@ -201,7 +201,7 @@ def _check_counts(feature: Feature, column: Column, config: DataConfig) -> None:
 
 
 def _unmasked_inputs(
-    columns: Mapping[str, Column], config: DataConfig, vocabulary: Vocabulary
+    columns: Mapping[str, RecordColumn], config: DataConfig, vocabulary: Vocabulary
 ) -> tuple[dict[str, np.ndarray], np.ndarray, np.ndarray]:
     """Returns the inputs of records without masks, their lengths (B,) and next sentence labels (B,)."""
     tokens, width = columns["input_ids"], config.max_seq_length
@@ -225,7 +225,7 @@ def _unmasked_inputs(
     return inputs, tokens.counts, labels
 
 
-def _static_batch(columns: Mapping[str, Column], config: DataConfig, objective: str) -> Batch:
+def _static_batch(columns: Mapping[str, RecordColumn], config: DataConfig, objective: str) -> Batch:
     """Builds the batch of masked records."""
     rows = {name: column.values.reshape(len(column.counts), -1) for name, column in columns.items()}
     inputs = {name: rows[feature].astype(np.int32) for feature, name in RECORD_TO_INPUT.items()}

@@ -23,21 +23,21 @@ FLOAT_LIST, INT64_LIST = 0x12, 0x1A
 
 
 @dataclass(frozen=True)
-class Column:
+class RecordColumn:
     """One feature of n records."""
 
     values: np.ndarray  # non-negative integers or float32 [T], concatenated values of all records
     counts: np.ndarray  # int64 [n], number of values in each record, all >= 1, sum T
 
 
-def encode_examples(columns: Mapping[str, Column]) -> list[bytes]:
+def encode_examples(columns: Mapping[str, RecordColumn]) -> list[bytes]:
     """Serializes n records. Raises ValueError if a value is negative or a record has no values."""
     parts = [part for name in sorted(columns) for part in _entries(name, columns[name])]
     features = map(b"".join, zip(*parts, strict=True))
     return [_header(FEATURES, len(body)) + body for body in features]
 
 
-def _entries(name: str, column: Column) -> tuple[list[bytes], list[bytes]]:
+def _entries(name: str, column: RecordColumn) -> tuple[list[bytes], list[bytes]]:
     """Returns the headers and the encoded values of a feature, one pair per record."""
     values, counts = column.values, column.counts
     if len(counts) and counts.min() < 1:

@@ -15,7 +15,16 @@ import numpy as np
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 from google.protobuf.message import DecodeError
 
-from bert_tf.data.tfrecord.example_codec import ENTRY, FEATURES, FLOAT_LIST, INT64_LIST, KEY, VALUE, VALUES, Column
+from bert_tf.data.tfrecord.example_codec import (
+    ENTRY,
+    FEATURES,
+    FLOAT_LIST,
+    INT64_LIST,
+    KEY,
+    VALUE,
+    VALUES,
+    RecordColumn,
+)
 
 # Maximum size of a varint, in bytes.
 _LONGEST = 10
@@ -31,7 +40,7 @@ _PROTO: dict[str, dict[int, tuple[str, str]]] = {
 }
 
 
-def decode_examples(records: Sequence[bytes], names: Sequence[str]) -> dict[str, Column]:
+def decode_examples(records: Sequence[bytes], names: Sequence[str]) -> dict[str, RecordColumn]:
     """Decodes the features `names`, which every record must have, as columns of int64 or float32 values.
 
     Raises ValueError if a record is not an Example of numbers, or lacks a feature or its values.
@@ -46,7 +55,7 @@ class _OtherEncodingError(Exception):
     """Raised for an encoding other than that of `example_codec`."""
 
 
-def _decode_packed(records: Sequence[bytes], names: Sequence[str]) -> dict[str, Column]:
+def _decode_packed(records: Sequence[bytes], names: Sequence[str]) -> dict[str, RecordColumn]:
     kinds: dict[bytes, int] = {}
     contents: dict[bytes, list[bytes]] = {name.encode(): [] for name in names}
     for number, record in enumerate(records, start=1):
@@ -89,20 +98,20 @@ def _size(record: bytes, at: int, tag: int) -> tuple[int, int]:
     return at + size, at
 
 
-def _column(contents: Sequence[bytes], kind: int) -> Column:
+def _column(contents: Sequence[bytes], kind: int) -> RecordColumn:
     sizes = np.array([len(content) for content in contents], np.int64)
     data = np.frombuffer(b"".join(contents), np.uint8)
     if kind == FLOAT_LIST:
         if (sizes % 4).any():
             raise _OtherEncodingError
-        return Column(data.view("<f4"), sizes // 4)
+        return RecordColumn(data.view("<f4"), sizes // 4)
     if kind != INT64_LIST:
         raise _OtherEncodingError
     is_last = data < 0x80
     ends = np.cumsum(sizes)
     if not is_last[ends - 1].all():
         raise _OtherEncodingError
-    return Column(_varints(data, is_last), np.diff(np.cumsum(is_last)[ends - 1], prepend=0))
+    return RecordColumn(_varints(data, is_last), np.diff(np.cumsum(is_last)[ends - 1], prepend=0))
 
 
 def _varints(data: np.ndarray, is_last: np.ndarray) -> np.ndarray:
@@ -137,14 +146,14 @@ def decode_example(record: bytes, where: str = "record") -> dict[str, np.ndarray
     return decoded
 
 
-def _decode_each(records: Sequence[bytes], names: Sequence[str]) -> dict[str, Column]:
+def _decode_each(records: Sequence[bytes], names: Sequence[str]) -> dict[str, RecordColumn]:
     decoded = [decode_example(record) for record in records]
     columns = {}
     for name in names:
         if any(name not in features for features in decoded):
             raise ValueError(f"a record lacks the feature `{name}`. Received: {', '.join(decoded[0])}")
         arrays = [features[name] for features in decoded]
-        columns[name] = Column(np.concatenate(arrays), np.array([len(array) for array in arrays], np.int64))
+        columns[name] = RecordColumn(np.concatenate(arrays), np.array([len(array) for array in arrays], np.int64))
     return columns
 
 

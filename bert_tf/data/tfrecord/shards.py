@@ -18,7 +18,7 @@ from bert_tf.config.data import DataConfig
 from bert_tf.config.files import staged_file
 from bert_tf.data.examples.build import Pairs
 from bert_tf.data.masking.tokens import Masked
-from bert_tf.data.tfrecord.example_codec import Column, encode_examples
+from bert_tf.data.tfrecord.example_codec import RecordColumn, encode_examples
 
 # Records assembled at once, so that their arrays take only a few megabytes.
 _CHUNK = 2048
@@ -52,7 +52,7 @@ def encode_dynamic(pairs: Pairs) -> list[bytes]:
         rows = slice(begin, min(begin + _CHUNK, len(pairs)))
         splits = pairs.row_splits[begin : rows.stop + 1]
         columns = {
-            "input_ids": Column(pairs.token_ids[splits[0] : splits[-1]], np.diff(splits)),
+            "input_ids": RecordColumn(pairs.token_ids[splits[0] : splits[-1]], np.diff(splits)),
             "segment_lengths": _fixed(pairs.segment_lengths[rows]),
             "next_sentence_labels": _fixed(pairs.next_sentence_labels[rows, None]),
         }
@@ -182,5 +182,5 @@ def _masked_crc(data: bytes) -> int:
     return ((crc >> 15 | crc << 17) + _MASK_DELTA) & 0xFFFFFFFF
 
 
-def _fixed(rows: np.ndarray) -> Column:
-    return Column(rows.reshape(-1), np.full(rows.shape[0], rows.shape[1], np.int64))
+def _fixed(rows: np.ndarray) -> RecordColumn:
+    return RecordColumn(rows.reshape(-1), np.full(rows.shape[0], rows.shape[1], np.int64))

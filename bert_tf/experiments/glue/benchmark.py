@@ -17,7 +17,7 @@ from bert_tf.experiments.glue.plan import (
     SUBMISSION,
     ZIP_NAME,
     GlueSettings,
-    Trial,
+    RateTrial,
     prediction_runs,
     trials_of,
 )
@@ -87,7 +87,7 @@ def _without_checkpoints(run: Run, runs: Runs, executor: Executor) -> Mapping[st
     return summary
 
 
-def _note_failures(results: GlueResults, runs: Runs, trials: Sequence[Trial]) -> None:
+def _note_failures(results: GlueResults, runs: Runs, trials: Sequence[RateTrial]) -> None:
     for trial in trials:
         state = runs.state(trial.run)
         if state.status is not Status.FINISHED:

@@ -62,7 +62,7 @@ class GlueSettings:
 
 
 @dataclass(frozen=True)
-class Trial:
+class RateTrial:
     """A fine-tuning run of a task.
 
     Args:
@@ -78,7 +78,7 @@ class Trial:
     run: Run
 
 
-def trials_of(settings: GlueSettings, data: TaskData) -> list[Trial]:
+def trials_of(settings: GlueSettings, data: TaskData) -> list[RateTrial]:
     """Returns the runs of a task; none for WNLI unless it is trained.
 
     Args:
@@ -90,7 +90,7 @@ def trials_of(settings: GlueSettings, data: TaskData) -> list[Trial]:
         return []
     seeds = max(settings.seeds, settings.restarts) if task.small else settings.seeds
     return [
-        Trial(data, rate, settings.seed + number, _run(settings, data, rate, settings.seed + number))
+        RateTrial(data, rate, settings.seed + number, _run(settings, data, rate, settings.seed + number))
         for rate in settings.rates
         for number in range(seeds)
     ]
@@ -127,7 +127,7 @@ def _dev_inputs(data: TaskData) -> dict[str, Path]:
     return {f"development file {path.name}": path for path in data.dev.values()}
 
 
-def prediction_runs(settings: GlueSettings, best: Trial) -> dict[str, Run]:
+def prediction_runs(settings: GlueSettings, best: RateTrial) -> dict[str, Run]:
     """Returns the runs that predict the test sets with the best run of a task, by the leaderboard's file.
 
     Args:
@@ -157,7 +157,7 @@ def check_output(output: Path) -> None:
     check_names(output, _OUTPUT_NAMES, "`bert-tf glue`")
 
 
-def plan_lines(trials: Sequence[Trial], missing: Mapping[str, str]) -> list[str]:
+def plan_lines(trials: Sequence[RateTrial], missing: Mapping[str, str]) -> list[str]:
     """Returns the plan as lines of text: tasks, training examples, rates and seeds, and what is missing.
 
     Args:
@@ -165,7 +165,7 @@ def plan_lines(trials: Sequence[Trial], missing: Mapping[str, str]) -> list[str]
         missing: reasons for what is missing, by task or file.
     """
     lines = [f"{'task':<8}{'examples':>10}{'runs':>6}  learning rates and seeds"]
-    by_task: dict[str, list[Trial]] = {}
+    by_task: dict[str, list[RateTrial]] = {}
     for trial in trials:
         by_task.setdefault(trial.data.task.title, []).append(trial)
     for title, group in by_task.items():

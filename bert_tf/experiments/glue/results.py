@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from bert_tf.config.files import write_file
-from bert_tf.experiments.glue.plan import DEV, SUBMISSION, Trial
+from bert_tf.experiments.glue.plan import DEV, SUBMISSION, RateTrial
 from bert_tf.experiments.glue.published import WITHOUT_WNLI
 from bert_tf.experiments.glue.tasks import DIAGNOSTIC, TASKS, TaskData
 from bert_tf.experiments.runs import Record, Runs, Status
@@ -36,8 +36,8 @@ class TaskResult:
 
     data: TaskData
     metrics: Mapping[str, float]
-    best: Trial | None
-    records: Sequence[tuple[Trial, Record]]
+    best: RateTrial | None
+    records: Sequence[tuple[RateTrial, Record]]
     over_seeds: Spread | None
     remark: str
 
@@ -62,7 +62,7 @@ class TaskResult:
         }
 
 
-def score_of(trial: Trial, record: Record) -> float | None:
+def score_of(trial: RateTrial, record: Record) -> float | None:
     """Returns the score of a run in percent, None if a metric is not a number.
 
     Args:
@@ -73,7 +73,7 @@ def score_of(trial: Trial, record: Record) -> float | None:
     return None if any(metrics.get(name) is None for name in task.metrics) else task.score(metrics)
 
 
-def best_result(runs: Runs, trials: Sequence[Trial], output: Path) -> TaskResult | None:
+def best_result(runs: Runs, trials: Sequence[RateTrial], output: Path) -> TaskResult | None:
     """Returns the result of the best run of a task, whose predictions are copied; None if no run finished.
 
     Args:

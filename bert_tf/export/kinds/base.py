@@ -17,12 +17,12 @@ import tensorflow as tf
 
 from bert_tf.config import ConfigError
 from bert_tf.data.schema import PADDING_MASK, SEGMENT_IDS, TOKEN_IDS
+from bert_tf.encoding.graph import Outputs, padded_rows
 from bert_tf.export.checks import checked_examples, checked_ids
 from bert_tf.export.verify.comparison import Tensors
 from bert_tf.models import Preset
 from bert_tf.text.byte_pairs import tokenizer_of
 from bert_tf.text.packing import pack
-from bert_tf.text.vocabulary import Vocabulary
 
 DEFAULT_SIGNATURE, IDS_SIGNATURE, EXAMPLES_SIGNATURE = "serving_default", "ids", "serve_examples"
 EXAMPLES = "examples"
@@ -30,10 +30,6 @@ EXAMPLES = "examples"
 _OF_IDS = (DEFAULT_SIGNATURE, IDS_SIGNATURE)
 # [CLS], one word piece for each of two texts, two [SEP], and a few more pieces.
 SHORTEST_SEQUENCE = 8
-# Text rows are padded to a multiple of this length; see `padded_rows`.
-COLUMNS = 8
-
-Outputs = dict[str, tf.Tensor]
 
 
 @dataclass(frozen=True)
@@ -69,6 +65,9 @@ class Signatures(ABC):
     tag_scheme: str | None = None
     """Tagging scheme; None for models that do not tag words."""
 
+    task_length: int | None = None
+    """Default maximum tokens of a row of a task; None for all positions of the model."""
+
     texts: tuple[str, ...] = ()
     """Names of the inputs of `serving_default`."""
 
@@ -91,7 +90,7 @@ class Signatures(ABC):
     """Outputs that are the difference of two scores."""
 
     def __init__(self, preset: Preset, max_sequence_length: int | None = None) -> None:
-        self.max_sequence_length = _sequence_length(preset, max_sequence_length)
+        self.max_sequence_length = _sequence_length(preset, max_sequence_length, self.task_length)
         self.preset = preset
         self.model: keras.Model = preset.model
         self.vocabulary = preset.vocabulary
@@ -221,25 +220,6 @@ def python_values(values: np.ndarray | np.generic | bytes) -> Any:
     return python_value.decode("utf-8", "replace") if isinstance(python_value, bytes) else python_value
 
 
-def padded_rows(rows: Outputs, vocabulary: Vocabulary, max_sequence_length: int) -> Outputs:
-    """Pads the model's inputs (B, S) until S is a multiple of `COLUMNS`, but at most `max_sequence_length`.
-
-    oneDNN prepares a product for each shape, and TensorFlow keeps up to 1,024 of them in each thread. With few lengths
-    they are prepared once; with all lengths they would fill hundreds of megabytes and be prepared again and again.
-    An empty batch has no columns, and attention over zero columns returns a batch of one, so S is never zero.
-
-    Args:
-        rows: token_ids, segment_ids and padding_mask.
-        vocabulary: provides `[PAD]`.
-        max_sequence_length: largest S.
-    """
-    longest = tf.maximum(tf.shape(rows[TOKEN_IDS])[1], 1)
-    columns = tf.minimum((longest + COLUMNS - 1) // COLUMNS * COLUMNS, max_sequence_length)
-    missing = [[0, 0], [0, columns - tf.shape(rows[TOKEN_IDS])[1]]]
-    fillers = {TOKEN_IDS: vocabulary.pad_id}
-    return {name: tf.pad(ids, missing, constant_values=fillers.get(name, 0)) for name, ids in rows.items()}
-
-
 def matrix(name: str) -> tf.TensorSpec:
     """Returns the specification of an int32 input (B, any)."""
     return tf.TensorSpec([None, None], tf.int32, name)
@@ -262,9 +242,10 @@ def class_labels(preset: Preset) -> list[str]:
     return labels
 
 
-def _sequence_length(preset: Preset, requested: int | None) -> int:
+def _sequence_length(preset: Preset, requested: int | None, of_task: int | None) -> int:
     longest = preset.config.max_sequence_length
-    length = (preset.task or {}).get("max_sequence_length", longest) if requested is None else requested
+    default = longest if preset.task is None or of_task is None else min(of_task, longest)
+    length = (preset.task or {}).get("max_sequence_length", default) if requested is None else requested
     if type(length) is not int or not SHORTEST_SEQUENCE <= length <= longest:
         raise ConfigError(
             f"`max_sequence_length` must be an integer in {SHORTEST_SEQUENCE}..{longest}, the model's positions. "

@@ -11,10 +11,11 @@ from typing import Any
 import tensorflow as tf
 
 from bert_tf.data.schema import TOKEN_IDS
+from bert_tf.encoding.choices import ChoiceHead
+from bert_tf.encoding.graph import ROWS_AT_ONCE, Outputs, in_parts
 from bert_tf.export.checks import checked_choices
-from bert_tf.export.kinds.base import Outputs, Signatures
+from bert_tf.export.kinds.base import Signatures
 from bert_tf.export.kinds.encoder import TEXT
-from bert_tf.export.kinds.rows import ROWS_AT_ONCE, in_parts
 from bert_tf.export.verify.comparison import Tensors
 from bert_tf.export.verify.tolerances import is_tie
 
@@ -28,6 +29,7 @@ class ChoiceSignatures(Signatures):
     `ids` takes the rows of all choices, (B x N, S), and returns the logit of each row, (B x N).
     """
 
+    task_length = ChoiceHead.max_sequence_length
     texts = (TEXT, CHOICES)
     logits = ("logits",)
     probabilities = ("probabilities",)

@@ -12,8 +12,9 @@ import keras
 import tensorflow as tf
 
 from bert_tf.data.schema import PADDING_MASK
+from bert_tf.encoding.graph import Outputs
 from bert_tf.export.checks import checked_layers, checked_texts
-from bert_tf.export.kinds.base import Endpoint, Outputs, Signatures, matrix, once_traced
+from bert_tf.export.kinds.base import Endpoint, Signatures, matrix, once_traced
 from bert_tf.models import BertBackbone
 
 TEXT, LAYERS = "text", "layers"

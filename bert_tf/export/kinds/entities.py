@@ -12,19 +12,17 @@ import tensorflow as tf
 
 from bert_tf.config import ConfigError
 from bert_tf.data.schema import PADDING_MASK, SEGMENT_IDS, TOKEN_IDS
+from bert_tf.encoding.graph import ROWS_AT_ONCE, Outputs, in_parts, padded_rows, sliced
+from bert_tf.encoding.tags import OUTSIDE, SCHEMES, MarkedWords, letters, marked
+from bert_tf.encoding.words import WordRows, WordsHead, rows_of_words
 from bert_tf.export.checks import checked_texts
-from bert_tf.export.kinds.base import Endpoint, Outputs, Signatures, class_labels, padded_rows, python_values
+from bert_tf.export.kinds.base import Endpoint, Signatures, class_labels, python_values
 from bert_tf.export.kinds.encoder import TEXT
-from bert_tf.export.kinds.rows import ROWS_AT_ONCE, in_parts, sliced
-from bert_tf.export.kinds.word_windows import WordRows, word_rows
 from bert_tf.export.verify.comparison import Tensors
 from bert_tf.export.verify.tolerances import is_tie
 from bert_tf.models import Preset
 from bert_tf.text import words
 
-_OUTSIDE = "O"
-# Tagging schemes; `bert_tf.tasks.ner.tags` describes them.
-_SCHEMES = ("IO", "IOB1", "IOB2", "IOBES")
 WORDS_SIGNATURE = "words"
 
 
@@ -34,9 +32,7 @@ class _Tagged(NamedTuple):
     words: words.TextWords
     classes: tf.Tensor  # (W,) int32
     probabilities: tf.Tensor  # (W,) float32, probability of that class
-    begins: tf.Tensor  # (W,) bool, True if an entity begins with the word
-    inside: tf.Tensor  # (W,) bool, True if the word belongs to an entity
-    touches: tf.Tensor  # (W,) bool, True if the previous word of the text belongs to an entity of the same type
+    marks: MarkedWords
 
 
 class EntitySignatures(Signatures):
@@ -57,6 +53,7 @@ class EntitySignatures(Signatures):
         ConfigError: for labels other than O, B- and I-, and for an unknown scheme.
     """
 
+    task_length = WordsHead.max_sequence_length
     texts = (TEXT,)
     by_token = ("logits",)
     logits = ("logits",)
@@ -66,17 +63,14 @@ class EntitySignatures(Signatures):
         super().__init__(preset, max_sequence_length)
         names = class_labels(preset)
         for name in names:
-            if name != _OUTSIDE and (name[:2] not in ("B-", "I-") or not name[2:]):
+            if name != OUTSIDE and (name[:2] not in ("B-", "I-") or not name[2:]):
                 raise ConfigError(f"task.json: `labels` must be O, or B- or I- and a type. Received: {name!r}")
         self.labels = self._names = names
         self._scheme: str = (preset.task or {}).get("scheme") or "IOB2"
-        if self._scheme not in _SCHEMES:
-            raise ConfigError(f"task.json: `scheme` must be one of {', '.join(_SCHEMES)}. Received: {self._scheme!r}")
+        if self._scheme not in SCHEMES:
+            raise ConfigError(f"task.json: `scheme` must be one of {', '.join(SCHEMES)}. Received: {self._scheme!r}")
         self.tag_scheme = self._scheme
         self._types = [name[2:] for name in names]
-        self._begins = [name.startswith("B-") for name in names]
-        kinds = sorted(set(self._types))
-        self._type_numbers = [kinds.index(kind) for kind in self._types]
 
     @property
     def endpoints(self) -> dict[str, Endpoint]:
@@ -116,32 +110,20 @@ class EntitySignatures(Signatures):
         of_type = tf.gather(tf.constant(self._types), tagged.classes)
         columns = {
             "words": tagged.words.strings,
-            "tags": tf.where(tagged.inside, self._letters(tagged) + "-" + of_type, _OUTSIDE),
+            "tags": tf.where(tagged.marks.inside, letters(tagged.marks, self._scheme) + "-" + of_type, OUTSIDE),
             "probabilities": tagged.probabilities,
         }
         splits = tagged.words.row_splits
         return self._entities(text, tagged) | {name: _by_text(values, splits) for name, values in columns.items()}
-
-    def _letters(self, tagged: _Tagged) -> tf.Tensor:
-        """Returns the prefix letter of each tag in the preset's scheme, (W,)."""
-        begins, inside = tagged.begins, tagged.inside
-        if self._scheme == "IOBES":
-            goes_on = tf.concat([inside & ~begins, [False]], 0)[1:]
-            return tf.where(begins, tf.where(goes_on, "B", "S"), tf.where(goes_on, "I", "E"))
-        marked = {"IO": tf.zeros_like(begins), "IOB1": begins & tagged.touches, "IOB2": begins}[self._scheme]
-        return tf.where(marked, "B", "I")
 
     def _tagged(self, text_words: words.TextWords) -> _Tagged:
         """Classifies words; entities begin by the rules of conlleval, which cover any sequence of tags."""
         probabilities = self._probabilities(text_words)
         classes = tf.argmax(probabilities, axis=-1, output_type=tf.int32)
         is_first = words.marks(text_words.row_splits[:-1], text_words.row_splits[-1])
-        numbers = tf.gather(tf.constant(self._type_numbers), classes)
-        inside = tf.gather(tf.constant([name != _OUTSIDE for name in self._names]), classes)
-        before, inside_before = (tf.concat([each[:1], each[:-1]], 0) for each in (numbers, inside))
-        touches = ~is_first & inside_before & (numbers == before)
-        begins = inside & (~touches | tf.gather(tf.constant(self._begins), classes))
-        return _Tagged(text_words, classes, tf.reduce_max(probabilities, axis=-1), begins, inside, touches)
+        return _Tagged(
+            text_words, classes, tf.reduce_max(probabilities, axis=-1), marked(classes, self._names, is_first)
+        )
 
     def _probabilities(self, text_words: words.TextWords) -> tf.Tensor:
         """Returns the class probabilities of words, (W, C), from the first piece of each word."""
@@ -153,7 +135,7 @@ class EntitySignatures(Signatures):
         of_missing = tf.RaggedTensor.from_row_lengths(unknown, missing)
         pieces = tf.concat([pieces, of_missing], axis=1)
         offsets = pieces.row_splits
-        rows = word_rows(offsets, text_words.row_splits, capacity, TEXT)
+        rows = rows_of_words(offsets, text_words.row_splits, capacity, TEXT)
         logits = in_parts(self.run, self._rows(pieces, offsets, rows), 3, ROWS_AT_ONCE)
         of_word = rows.of_word
         first = tf.gather(offsets, tf.gather(rows.starts, of_word))
@@ -179,9 +161,9 @@ class EntitySignatures(Signatures):
 
     def _entities(self, text: tf.Tensor, tagged: _Tagged) -> Outputs:
         """Returns the entity outputs, padded to the largest number of entities."""
-        first = tf.where(tagged.begins)[:, 0]
-        number = tf.cumsum(tf.cast(tagged.begins, tf.int32)) - 1
-        members = tf.where(tagged.inside)[:, 0]
+        first = tf.where(tagged.marks.begins)[:, 0]
+        number = tf.cumsum(tf.cast(tagged.marks.begins, tf.int32)) - 1
+        members = tf.where(tagged.marks.inside)[:, 0]
         entity, count = tf.gather(number, members), tf.size(first)
         last = tf.math.unsorted_segment_max(members, entity, count)
         starts, ends = tf.gather(tagged.words.starts, first), tf.gather(tagged.words.limits, last)

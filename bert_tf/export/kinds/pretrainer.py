@@ -12,8 +12,9 @@ import tensorflow as tf
 
 from bert_tf.config import ConfigError
 from bert_tf.data.schema import MASK_POSITIONS, MLM_LOGITS, NSP_LOGITS, TOKEN_IDS
+from bert_tf.encoding.graph import Outputs
 from bert_tf.export.checks import checked_mask_count, checked_positions, checked_texts
-from bert_tf.export.kinds.base import Endpoint, Outputs, matrix, python_values
+from bert_tf.export.kinds.base import Endpoint, matrix, python_values
 from bert_tf.export.kinds.encoder import TEXT, EncoderSignatures
 from bert_tf.export.verify.comparison import Tensors
 from bert_tf.export.verify.tolerances import close

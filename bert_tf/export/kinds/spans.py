@@ -5,46 +5,31 @@ Shape legend: B questions, N windows, S sequence, P tokens of a context, L maxim
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import tensorflow as tf
 
 from bert_tf.config import ConfigError
 from bert_tf.data.schema import END_LOGITS, START_LOGITS
-from bert_tf.export.checks import checked_row_count, checked_texts
-from bert_tf.export.kinds import span_ties, span_windows
-from bert_tf.export.kinds.base import Outputs, Signatures, python_values, task_field
-from bert_tf.export.kinds.rows import ROWS_AT_ONCE, in_parts
+from bert_tf.encoding import spans
+from bert_tf.encoding.answers import (
+    LEAST_BESIDE_QUERY,
+    GraphAnswers,
+    GraphSpans,
+    SpanHead,
+    distinct_in_graph,
+    span_scores,
+    with_null,
+)
+from bert_tf.encoding.graph import ROWS_AT_ONCE, Outputs, checked_row_count, in_parts
+from bert_tf.export.checks import checked_texts
+from bert_tf.export.kinds import span_ties
+from bert_tf.export.kinds.base import Signatures, python_values, task_field
 from bert_tf.export.verify.comparison import Tensors
 from bert_tf.models import Preset
 
 QUESTION, CONTEXT = "question", "context"
 _PLURALS = {"answer": "answers", "start": "starts", "end": "ends", "probability": "probabilities"}
-# Spans to examine beyond the n best, because some may have the same text; then eight times as many, repeatedly. A
-# context that repeats one word has too few distinct answers among any number of spans, hence the limit.
-_FURTHER, _GROWTH, _MOST_LOOKED_AT = 8, 8, 1 << 15
-# [CLS], two [SEP] and a token of the context.
-_LEAST_BESIDE_QUERY = 4
-
-
-class _Spans(NamedTuple):
-    """The spans of one context and their scores."""
-
-    scores: tf.Tensor  # float64 (P x L), by first token and then by length; -inf for invalid spans
-    starts: tf.Tensor  # int32 (P,), first character of each token
-    limits: tf.Tensor  # int32 (P,), character after the last of each token
-    longest: int  # L
-    text: tf.Tensor  # the context, a scalar
-    offsets: tf.Tensor  # int32 (characters + 1,), byte offset of each character, then the number of bytes
-
-
-class _Answers(NamedTuple):
-    """Answers with distinct texts, the best first; all arrays have at most K elements."""
-
-    texts: tf.Tensor
-    starts: tf.Tensor
-    ends: tf.Tensor
-    scores: tf.Tensor
 
 
 class SpanSignatures(Signatures):
@@ -64,6 +49,7 @@ class SpanSignatures(Signatures):
         ConfigError: if rows have no room for a context, or a number in task.json is not a positive integer.
     """
 
+    task_length = SpanHead.max_sequence_length
     texts = (QUESTION, CONTEXT)
     by_token = logits = (START_LOGITS, END_LOGITS)
     probabilities = ("probability", "n_best_probabilities")
@@ -77,9 +63,9 @@ class SpanSignatures(Signatures):
         self._longest = task_field(preset, "max_answer_length", 30)
         self._n_best = task_field(preset, "n_best", 20)
         self._query = task_field(preset, "max_query_length", 64)
-        if self.max_sequence_length < self._query + _LEAST_BESIDE_QUERY:
+        if self.max_sequence_length < self._query + LEAST_BESIDE_QUERY:
             raise ConfigError(
-                f"`max_sequence_length` must exceed the task's `max_query_length` by {_LEAST_BESIDE_QUERY} at least. "
+                f"`max_sequence_length` must exceed the task's `max_query_length` by {LEAST_BESIDE_QUERY} at least. "
                 f"Received: {self.max_sequence_length} and {self._query}"
             )
         self._may_be_impossible = task.get("task") == "squad2"
@@ -93,12 +79,12 @@ class SpanSignatures(Signatures):
         queries = self.tokenizer.ids(question)[:, : self._query]
         contexts = self.tokenizer.pieces(context)
         sizes = queries.row_lengths(), contexts.ids.row_lengths()
-        counts = span_windows.window_counts(*sizes, self.max_sequence_length, self._stride)
+        counts = spans.window_counts(*sizes, self.max_sequence_length, self._stride)
         with tf.control_dependencies([checked_row_count(tf.cast(tf.reduce_sum(counts), tf.int32), CONTEXT)]):
-            windows = span_windows.cut(tf.identity(counts), *sizes, self.max_sequence_length, self._stride)
-        rows = span_windows.rows_of(windows, queries, contexts, self.vocabulary, self.max_sequence_length)
+            windows = spans.cut_in_graph(tf.identity(counts), *sizes, self.max_sequence_length, self._stride)
+        rows = spans.rows_in_graph(windows, queries, contexts, self.vocabulary, self.max_sequence_length)
         logits = tf.cast(in_parts(self._logits, rows, 3, ROWS_AT_ONCE), tf.float64)
-        scored = span_windows.scored_tokens(windows, *sizes)
+        scored = spans.scored_in_graph(windows, *sizes)
         first_rows = tf.cumsum(counts, exclusive=True)
         splits = contexts.ids.row_splits
         offsets = tf.strings.unicode_decode_with_offsets(context, "UTF-8")[1]
@@ -108,8 +94,8 @@ class SpanSignatures(Signatures):
 
         def of_question(number: tf.Tensor) -> Outputs:
             part = slice(splits[number], splits[number + 1])
-            spans = _Spans(
-                _span_scores(logits, scored.rows[part], scored.places[part], scored.limits[part], self._longest),
+            of_context = GraphSpans(
+                span_scores(logits, scored.rows[part], scored.places[part], scored.limits[part], self._longest),
                 contexts.starts.values[part],
                 contexts.limits.values[part],
                 self._longest,
@@ -117,7 +103,7 @@ class SpanSignatures(Signatures):
                 offsets[number],
             )
             of_cls = tf.reduce_sum(logits[first_rows[number] : first_rows[number] + counts[number], 0], axis=-1)
-            return self._answer_outputs(_distinct(spans, self._n_best), tf.reduce_min(of_cls))
+            return self._answer_outputs(distinct_in_graph(of_context, self._n_best), tf.reduce_min(of_cls))
 
         numbers = tf.range(tf.size(counts))
         return tf.map_fn(of_question, numbers, fn_output_signature=self._output_specs(), parallel_iterations=1)
@@ -158,7 +144,7 @@ class SpanSignatures(Signatures):
             name: tf.TensorSpec([self._most], dtype) for name, dtype in n_best.items()
         }
 
-    def _answer_outputs(self, answers: _Answers, null_score: tf.Tensor) -> Outputs:
+    def _answer_outputs(self, answers: GraphAnswers, null_score: tf.Tensor) -> Outputs:
         """Returns the outputs for one question."""
         answer: Outputs = {}
         refused = tf.constant(False)
@@ -167,7 +153,7 @@ class SpanSignatures(Signatures):
             odds = null_score - best
             answer["null_odds"] = tf.cast(odds, tf.float32)
             refused = odds > self._threshold
-            answers = _with_null(answers, null_score, self._n_best)
+            answers = with_null(answers, null_score, self._n_best)
         probabilities = tf.cast(tf.nn.softmax(answers.scores), tf.float32)
         texts = tf.where(answers.texts != "")[:, 0]
         has_answer = tf.size(texts) > 0
@@ -187,55 +173,3 @@ class SpanSignatures(Signatures):
             missing = tf.fill([self._most - tf.size(values)], tf.constant(filler, values.dtype))
             answer[f"n_best_{_PLURALS[name]}"] = tf.ensure_shape(tf.concat([values, missing], 0), [self._most])
         return answer
-
-
-def _span_scores(logits: tf.Tensor, rows: tf.Tensor, places: tf.Tensor, limits: tf.Tensor, longest: int) -> tf.Tensor:
-    """Returns the scores of the spans of one context, float64 (P x L)."""
-    ends = places[:, tf.newaxis] + tf.range(longest, dtype=tf.int64)
-    inside = ends < limits[:, tf.newaxis]
-    of_rows = tf.broadcast_to(rows[:, tf.newaxis], tf.shape(ends))
-    places_of_ends = tf.stack([of_rows, tf.minimum(ends, limits[:, tf.newaxis] - 1)], axis=-1)
-    starts = tf.gather_nd(logits[..., 0], tf.stack([rows, places], axis=-1))
-    scores = starts[:, tf.newaxis] + tf.gather_nd(logits[..., 1], places_of_ends)
-    return tf.reshape(tf.where(inside, scores, tf.constant(float("-inf"), tf.float64)), [-1])
-
-
-def _distinct(spans: _Spans, n_best: int) -> _Answers:
-    """Returns the n best answers with distinct texts, the best first; ties go to the earliest, then the shortest."""
-    count = tf.reduce_sum(tf.cast(tf.math.is_finite(spans.scores), tf.int32))
-
-    def look(looked_at: tf.Tensor) -> tuple[tf.Tensor, ...]:
-        scores, numbers = tf.math.top_k(spans.scores, tf.minimum(looked_at, count))
-        first = numbers // spans.longest
-        starts = tf.gather(spans.starts, first)
-        ends = tf.gather(spans.limits, first + numbers % spans.longest)
-        begins = tf.gather(spans.offsets, starts)
-        texts = tf.strings.substr(spans.text, begins, tf.gather(spans.offsets, ends) - begins)
-        different, group = tf.unique(texts)
-        at = tf.math.unsorted_segment_min(tf.range(tf.size(group)), group, tf.size(different))[:n_best]
-        return different[:n_best], *(tf.gather(each, at) for each in (starts, ends, scores))
-
-    def goes_on(looked_at: tf.Tensor, texts: tf.Tensor, *_: tf.Tensor) -> tf.Tensor:
-        return (tf.size(texts) < n_best) & (looked_at < tf.minimum(count, _MOST_LOOKED_AT))
-
-    def further(looked_at: tf.Tensor, *_: tf.Tensor) -> tuple[tf.Tensor, ...]:
-        return looked_at * _GROWTH, *look(looked_at * _GROWTH)
-
-    looked_at = tf.constant(n_best + _FURTHER)
-    invariants = (tf.TensorShape([]), *[tf.TensorShape([None])] * 4)
-    state = (looked_at, *look(looked_at))
-    return _Answers(*tf.while_loop(goes_on, further, state, shape_invariants=invariants)[1:])
-
-
-def _with_null(answers: _Answers, score: tf.Tensor, n_best: int) -> _Answers:
-    """Inserts "" among the answers and keeps the n best; appends the best text or "" if it is not among them."""
-    before = tf.reduce_sum(tf.cast(answers.scores >= score, tf.int32))
-    null = {"texts": "", "starts": -1, "ends": -1, "scores": score}
-    ranked = {
-        name: tf.concat([values[:before], [null[name]], values[before:]], 0)
-        for name, values in answers._asdict().items()
-    }
-    number = tf.range(tf.size(ranked["texts"]))
-    # The best text is the first or the second.
-    kept = (number < n_best) | (number == before) | (number == tf.cast(before == 0, tf.int32))
-    return _Answers(**{name: tf.boolean_mask(values, kept) for name, values in ranked.items()})

@@ -11,22 +11,23 @@ from typing import Any
 import tensorflow as tf
 
 from bert_tf.config import ConfigError
-from bert_tf.export.checks import checked_row_count, checked_texts
-from bert_tf.export.kinds.base import Endpoint, Outputs, Signatures, class_labels, python_values
+from bert_tf.encoding.graph import ROWS_AT_ONCE, Outputs, in_parts
+from bert_tf.encoding.texts import TextsHead, windows_of
+from bert_tf.export.checks import checked_texts
+from bert_tf.export.kinds.base import Endpoint, Signatures, class_labels, python_values
 from bert_tf.export.kinds.encoder import TEXT
-from bert_tf.export.kinds.rows import ROWS_AT_ONCE, in_parts, sliced, within_groups
 from bert_tf.export.metadata import CLASSIFY, CLASSIFY_INPUTS, REGRESS
 from bert_tf.export.verify.comparison import Tensors
 from bert_tf.export.verify.tolerances import is_tie
 from bert_tf.models import Preset
 
 TEXT_PAIR = "text_pair"
-# Minimum overlap of neighbouring windows, as a fraction of a window; as in training.
-_OVERLAP = 0.25
 
 
 class TextSignatures(Signatures):
     """Base class of classification and regression: one prediction a row, or the mean over a long text's windows."""
+
+    task_length = TextsHead.max_sequence_length
 
     def __init__(self, preset: Preset, max_sequence_length: int | None = None) -> None:
         super().__init__(preset, max_sequence_length)
@@ -53,7 +54,7 @@ class TextSignatures(Signatures):
         if not self._reads_windows:
             return self.of_logits(self.run(self.encode(*columns)))
         segments = [self.tokenizer.ids(column) for column in columns]
-        segments, of = _windows(segments, self.max_sequence_length - 1 - len(segments))
+        segments, of = windows_of(segments, self.max_sequence_length - 1 - len(segments), TEXT)
         values = in_parts(lambda rows: self.of_logits(self.run(rows)), self.packed(segments), 2, ROWS_AT_ONCE)
         return tf.math.segment_mean(values, of)
 
@@ -143,34 +144,3 @@ class RegressionSignatures(TextSignatures):
 
     def _regress(self, examples: tf.Tensor) -> Outputs:
         return {"outputs": self.answer_examples(examples)["number"]}
-
-
-def _windows(segments: list[tf.RaggedTensor], room: int) -> tuple[list[tf.RaggedTensor], tf.Tensor]:
-    """Cuts examples that are longer than a row into windows of the longer text, as `tasks.classify.rows` does.
-
-    The one or two segments are ragged (B, None) int32; `room` is the number of tokens of a row without special tokens.
-    Returns the segments of all rows, ragged (N, None), and the example of each row, int64 (N,), ascending.
-    """
-    lengths = tf.stack([segment.row_lengths() for segment in segments])
-    longer = tf.argmax(lengths, axis=0)
-    is_longer = tf.equal(tf.range(len(segments), dtype=tf.int64)[:, tf.newaxis], longer)
-    kept = tf.minimum(lengths, room // 2)
-    width = room - tf.reduce_sum(tf.where(is_longer, tf.zeros_like(kept), kept), axis=0)
-    beyond = tf.reduce_max(lengths, axis=0) - width
-    fits = tf.reduce_sum(lengths, axis=0) <= room
-    step = tf.maximum(tf.cast(tf.floor(tf.cast(width, tf.float64) * (1 - _OVERLAP)), tf.int64), 1)
-    counts = tf.where(fits, tf.ones_like(beyond), 1 - (-beyond // step))
-    with tf.control_dependencies([checked_row_count(tf.cast(tf.reduce_sum(counts), tf.int32), TEXT)]):
-        of, number = within_groups(tf.identity(counts))
-    last = tf.gather(counts, of) - 1
-    spread = tf.cast(tf.gather(beyond, of), tf.float64) / tf.cast(tf.maximum(last, 1), tf.float64)
-    first = tf.where(number < last, tf.cast(tf.round(tf.cast(number, tf.float64) * spread), tf.int64),
-                     tf.gather(beyond, of))  # fmt: skip
-    whole = tf.gather(fits, of)
-    rows = []
-    for column, segment in enumerate(segments):
-        moves = tf.gather(is_longer[column], of) & ~whole
-        begins = tf.gather(segment.row_starts(), of) + tf.where(moves, first, tf.zeros_like(first))
-        cut = tf.where(moves, tf.gather(width, of), tf.gather(kept[column], of))
-        rows.append(sliced(segment.values, begins, tf.where(whole, tf.gather(lengths[column], of), cut)))
-    return rows, of

@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-import tensorflow as tf
 
 from bert_tf.data.schema import SEGMENT_IDS, TOKEN_IDS
 from bert_tf.entry.amounts import plural
@@ -56,7 +55,7 @@ def attention_view(preset: str | Path, texts: Sequence[str], length: int | None 
     if len(texts) > loaded.config.most_segments:
         raise ValueError(f"the model accepts at most {loaded.config.num_segments} text. Received: {len(texts)}")
     tokenizer = tokenizer_of(loaded.vocabulary, loaded.lowercase)
-    segments = [tf.RaggedTensor.from_row_splits(*tokenizer.tokenize([text])) for text in texts]
+    segments = [tokenizer.tokenize([text]).tensor for text in texts]
     inputs = pack(segments, loaded.vocabulary, length)
     ids = inputs[TOKEN_IDS].numpy()[0]
     scores = loaded.model.attentions()({name: values.numpy() for name, values in inputs.items()})

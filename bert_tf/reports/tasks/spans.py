@@ -15,7 +15,7 @@ from bert_tf.entry.amounts import plural
 from bert_tf.reports.charts import Chart, Row, row_chart
 from bert_tf.reports.tasks.label_metrics import Scores, scores_of
 from bert_tf.reports.tasks.scored import ScoredSpans, Span
-from bert_tf.reports.text import SHOWN_WORST, Window, cut, is_shown, percent, share, shown, spread, windows, worst
+from bert_tf.reports.text import SHOWN_WORST, Excerpt, cut, is_shown, percent, share, shown, spread, windows, worst
 
 CORRECT, BOUNDARY, TYPE, MISSED, SPURIOUS = "correct", "boundary", "type", "missed", "spurious"
 # In display order.
@@ -117,7 +117,7 @@ def entity_context(rows: Sequence[ScoredSpans]) -> dict[str, Any]:
         "chart": _outcome_chart("Entities by outcome", OUTCOMES, dict(most)),
         "keys": {kind: _PHRASES.get(kind, kind) for kind in OUTCOMES},
         "scores": scores[:_MOST_TYPES],
-        "legend": [(_box("some words", [outcome], Window(0, 10), {}), words) for outcome, words in _LEGEND],
+        "legend": [(_box("some words", [outcome], Excerpt(0, 10), {}), words) for outcome, words in _LEGEND],
     }
 
 
@@ -194,7 +194,7 @@ def _sentence(row: ScoredSpans, matched: Sequence[Outcome], colours: Mapping[str
             start = max(group[0].start, window.start)
             end = min(max(one.end for one in group), window.end)
             if start < end:
-                marked += [shown(row.text[place:start]), _box(row.text, group, Window(start, end), colours)]
+                marked += [shown(row.text[place:start]), _box(row.text, group, Excerpt(start, end), colours)]
                 place = end
         marked.append(shown(row.text[place : window.end]))
     counts = Counter(one.kind for one in matched)
@@ -209,11 +209,11 @@ def _sentence(row: ScoredSpans, matched: Sequence[Outcome], colours: Mapping[str
     }
 
 
-def _rest(text: str, kept: Sequence[Window]) -> list[Part]:
+def _rest(text: str, kept: Sequence[Excerpt]) -> list[Part]:
     return [None] if kept and kept[-1].end < len(text) else []
 
 
-def _box(text: str, group: Sequence[Outcome], window: Window, colours: Mapping[str, int]) -> Marked:
+def _box(text: str, group: Sequence[Outcome], window: Excerpt, colours: Mapping[str, int]) -> Marked:
     """Marks the part of overlapping entities inside a window, followed by their types."""
     kinds = {one.kind for one in group}
     kind = kinds.pop() if len(kinds) == 1 else BOUNDARY
@@ -249,7 +249,7 @@ def _overlap_groups(matched: Sequence[Outcome]) -> list[list[Outcome]]:
     return groups
 
 
-def _pieces(spans: Sequence[Span], window: Window) -> Iterator[tuple[int, int]]:
+def _pieces(spans: Sequence[Span], window: Excerpt) -> Iterator[tuple[int, int]]:
     """Splits a window at all span boundaries and yields the (start, end) parts."""
     places = {place for span in spans for place in (span.start, span.end) if window.start < place < window.end}
     yield from itertools.pairwise([window.start, *sorted(places), window.end])

@@ -7,13 +7,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bert_tf.config import existing
+from bert_tf.config.model import POOLINGS
 from bert_tf.tasks.entry import TaskEntry, TaskFiles
 
 if TYPE_CHECKING:
     from bert_tf.tasks.base import Task
-
-# The same as in `models.text_classifier`, which takes seconds to import.
-POOLINGS = ("first", "mean", "max", "last")
 
 
 class ClassifyEntry(TaskEntry):

@@ -14,11 +14,11 @@ from sklearn.utils.class_weight import compute_class_weight
 
 from bert_tf.config.base import parse_json
 from bert_tf.config.files import staged_file
+from bert_tf.encoding.texts import LabelAnswer, NumberAnswer, TextExample
 from bert_tf.tasks import metrics
 from bert_tf.tasks.base import pairs_of
-from bert_tf.tasks.classify.base import LabelAnswer, NumberAnswer, NumberTask, TextTask, right_numbers
+from bert_tf.tasks.classify.base import NumberTask, TextTask, right_numbers
 from bert_tf.tasks.classify.files import lines_of, read_rows
-from bert_tf.tasks.classify.rows import TextExample
 from bert_tf.tasks.input_errors import InputErrors
 
 BALANCED = "balanced"

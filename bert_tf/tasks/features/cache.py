@@ -29,10 +29,10 @@ import numpy as np
 from bert_tf.config import BertConfig, ConfigError, load_json, local_path, save_json, to_dict
 from bert_tf.config.base import read_json_object
 from bert_tf.config.files import only_writer, staged_file
+from bert_tf.encoding.inference import batches_by_length, most_tokens
+from bert_tf.encoding.rows import EncodedRows, Model
 from bert_tf.entry.progress import Progress
-from bert_tf.tasks.inference import batches_by_length, most_tokens
-from bert_tf.tasks.rows import EncodedRows
-from bert_tf.training.backends import Model, current_backend
+from bert_tf.training.backends import current_backend
 
 MANIFEST_NAME, INDEX_NAME = "manifest.json", "index.jsonl"
 FORMAT_VERSION = 1
@@ -42,7 +42,7 @@ _TOKENS_BETWEEN_NOTES = 1 << 16
 
 
 @dataclass(frozen=True)
-class Source:
+class FeatureSource:
     """Source of features: fingerprints of the encoder and of the input rows; features are of tokens or of rows."""
 
     encoder: str
@@ -55,7 +55,7 @@ class FeatureManifest:
     """Contents of manifest.json: source, N, T, and H by feature name."""
 
     format_version: int
-    source: Source
+    source: FeatureSource
     rows: int
     tokens: int
     features: dict[str, int]
@@ -126,9 +126,9 @@ class Extraction:
     encoder: str
     config: BertConfig
 
-    def source(self, rows: EncodedRows) -> Source:
+    def source(self, rows: EncodedRows) -> FeatureSource:
         """Returns the source of these features."""
-        return Source(self.encoder, rows_fingerprint(rows), self.by_token)
+        return FeatureSource(self.encoder, rows_fingerprint(rows), self.by_token)
 
     def values(self, rows: EncodedRows) -> int:
         """Returns the number of vectors of a feature."""

@@ -9,12 +9,12 @@ import keras
 
 from bert_tf.config import BertConfig, ConfigError, local_path
 from bert_tf.config.features import Combination, combination
+from bert_tf.data.schema import SINGLE_OUTPUT
+from bert_tf.encoding.rows import EncodedRows
 from bert_tf.models import BertBackbone, BertFeatureTagger, BertProbe
 from bert_tf.models.bilstm_tagger import BILSTM_DIM
 from bert_tf.tasks.base import Task
 from bert_tf.tasks.features.rows import pooled_extraction, token_extraction, with_features
-from bert_tf.tasks.rows import EncodedRows
-from bert_tf.training.losses import SINGLE_OUTPUT
 
 # Default directory of features in a run's output directory.
 FEATURES_NAME = "features"
@@ -26,8 +26,8 @@ _POINT = BertConfig(1, 1, 1, 1, 1, 1)
 class Features:
     """Configuration of training on features of a `combination` from `config.features.COMBINATIONS`, or of one layer.
 
-    `pooling` of None is for a BiLSTM tagger of tokens, each direction `bilstm_dim` wide; one of
-    `models.feature_models.POOLINGS` is for a linear classifier of whole texts. `folder` is a directory of features,
+    `pooling` of None is for a BiLSTM tagger of tokens, each direction `bilstm_dim` wide; one of the poolings of
+    `models.feature_models` is for a linear classifier of whole texts. `folder` is a directory of features,
     shared by any number of runs; None uses the run's output directory.
     """
 

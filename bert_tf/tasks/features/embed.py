@@ -17,20 +17,20 @@ import numpy as np
 from bert_tf.config import local_path
 from bert_tf.config.features import combination
 from bert_tf.config.files import staged_file
+from bert_tf.encoding.rows import EncodedRows
+from bert_tf.encoding.texts import TextExample
 from bert_tf.models import load_backbone
 from bert_tf.tasks.base import Task
 from bert_tf.tasks.classify.files import lines_of
-from bert_tf.tasks.classify.rows import TextExample
 from bert_tf.tasks.features.cache import INDEX_NAME, FeatureFolder, extract
 from bert_tf.tasks.features.rows import token_extraction
 from bert_tf.tasks.input_errors import InputErrors
-from bert_tf.tasks.rows import EncodedRows
 from bert_tf.text.byte_pairs import tokenizer_of
 from bert_tf.text.tokenizer import TextTokenizer
 
 
 @dataclass(frozen=True)
-class Window:
+class TokenWindow:
     """The part of a text in one row, by the word piece after [CLS].
 
     `keep` are start and end (exclusive) of tokens with at least as much context as in any other row of the text.
@@ -81,7 +81,7 @@ def embed_file(
     examples: list[Any] = list(read)
     if not examples:
         raise ValueError(f"{path}: no texts.")
-    kept: list[Window] = []
+    kept: list[TokenWindow] = []
     if task:
         rows = task.encode(examples, tokenizer, length, labelled=False)
     else:
@@ -96,7 +96,7 @@ def embed_file(
 
 
 def _write_index(
-    path: Path, rows: EncodedRows, examples: Sequence[Any], kept: Sequence[Window], tokenizer: TextTokenizer
+    path: Path, rows: EncodedRows, examples: Sequence[Any], kept: Sequence[TokenWindow], tokenizer: TextTokenizer
 ) -> None:
     """Writes one line for each row: its example, place, token offsets, tokens, and its window of the text."""
     with staged_file(path) as file:
@@ -123,7 +123,7 @@ def read_lines(path: Path, input_errors: InputErrors) -> Iterator[TextExample]:
             input_errors.add(place, "a text must not be empty. Received: an empty line")
 
 
-def windows(length: int, most: int) -> list[Window]:
+def windows(length: int, most: int) -> list[TokenWindow]:
     """Splits a text of `length` word pieces into windows of up to `most` (at least 2) that overlap by half."""
     stride = most // 2
     firsts = [0, *range(stride, length - most, stride), length - most] if length > most else [0]
@@ -131,22 +131,21 @@ def windows(length: int, most: int) -> list[Window]:
     # In the middle of an overlap, both rows have the same context.
     borders = [0, *((after + end + 1) // 2 for after, end in zip(firsts[1:], ends[:-1], strict=True)), length]
     return [
-        Window(first, (borders[number] - first + 1, borders[number + 1] - first + 1))
+        TokenWindow(first, (borders[number] - first + 1, borders[number + 1] - first + 1))
         for number, first in enumerate(firsts)
     ]
 
 
 def encode_lines(
     lines: Sequence[TextExample], tokenizer: TextTokenizer, length: int
-) -> tuple[EncodedRows, list[Window]]:
+) -> tuple[EncodedRows, list[TokenWindow]]:
     """Returns rows of `[CLS] pieces [SEP]`, and their windows. Raises ValueError if `length` is less than 4."""
     if length < 4:
         raise ValueError(f"`max_sequence_length` must be at least 4. Received: {length}")
-    ids, splits = tokenizer.tokenize([line.texts[0] for line in lines])
+    texts = tokenizer.tokenize([line.texts[0] for line in lines])
     vocabulary = tokenizer.vocabulary
     tokens, kept, examples = [], [], []
-    for number in range(len(lines)):
-        pieces = ids[splits[number] : splits[number + 1]]
+    for number, pieces in enumerate(texts):
         for window in windows(len(pieces), length - 2):
             part = pieces[window.first : window.first + length - 2]
             tokens.append(np.concatenate([[vocabulary.cls_id], part, [vocabulary.sep_id]]))

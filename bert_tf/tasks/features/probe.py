@@ -15,12 +15,11 @@ from scipy.special import log_softmax
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.preprocessing import StandardScaler
 
-from bert_tf.data.schema import FEATURES
+from bert_tf.data.schema import FEATURES, SINGLE_OUTPUT
+from bert_tf.encoding.rows import Model
 from bert_tf.tasks.base import Task
 from bert_tf.tasks.features.rows import PooledFeatures
-from bert_tf.training.backends import Model
 from bert_tf.training.fit import TrainResult
-from bert_tf.training.losses import SINGLE_OUTPUT
 
 # Inverse strengths of the L2 penalty, all tried; the strongest penalty comes first.
 STRENGTHS = (1e-4, 1e-3, 1e-2, 1e-1, 1.0, 10.0, 100.0)

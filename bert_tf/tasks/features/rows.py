@@ -18,10 +18,10 @@ import numpy as np
 from bert_tf.config import to_dict
 from bert_tf.config.features import Combination
 from bert_tf.data.schema import FEATURES, PADDING_MASK
+from bert_tf.encoding.rows import Arrays, EncodedRows
 from bert_tf.models import BertBackbone
 from bert_tf.models.feature_models import pooled_features, token_features
 from bert_tf.tasks.features.cache import Extraction, extract
-from bert_tf.tasks.rows import Arrays, EncodedRows
 
 # Fields that do not affect the outputs of layers.
 _NO_MATTER = ("pooler", "dropout", "attention_dropout", "initializer_range", "mlm_activation", "mlm_layer_norm_epsilon")

@@ -6,7 +6,6 @@ Shape legend: N texts, B batch, S sequence, W width.
 from __future__ import annotations
 
 import functools
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -17,19 +16,19 @@ from keras import ops
 
 from bert_tf.config import ConfigError
 from bert_tf.config.features import WEIGHTED, combination
-from bert_tf.data.schema import PADDING_MASK
+from bert_tf.data.schema import PADDING_MASK, SINGLE_OUTPUT
+from bert_tf.encoding.inference import outputs_of
+from bert_tf.encoding.rows import Model
+from bert_tf.encoding.texts import text_rows
 from bert_tf.models import BertBackbone, Preset, load_backbone
 from bert_tf.models.presets import encoder_of
-from bert_tf.tasks.classify.rows import TextExample, text_rows
-from bert_tf.tasks.inference import outputs_of
 from bert_tf.text.byte_pairs import tokenizer_of
 from bert_tf.text.columns import rows_of
 from bert_tf.text.tokenizer import TextTokenizer
 from bert_tf.text.vocabulary import Vocabulary
-from bert_tf.training.backends import Model, current_backend
-from bert_tf.training.losses import SINGLE_OUTPUT
+from bert_tf.training.backends import current_backend
 
-POOLINGS = ("mean", "cls", "pooler")
+VECTORS = ("mean", "cls", "pooler")
 # Avoids division by zero; the same as in PyTorch's `normalize`.
 _LEAST_LENGTH = 1e-12
 # Models and graphs of encoders by pooling and layers: a preset that is passed again is not compiled again.
@@ -94,9 +93,7 @@ def embed(
     model, predict = graphs[pooling, layers]
     if not rows:
         return np.zeros((0, model.output.shape[-1]), np.float32)
-    examples = [TextExample(f"row {number}", row) for number, row in enumerate(rows)]
-    encoded = text_rows(examples, _tokenizer(source.vocabulary, source.lowercase), length)
-    encoded = replace(encoded, most_widths=current_backend().most_widths)
+    encoded = text_rows(rows, _tokenizer(source.vocabulary, source.lowercase), length)
     vectors = outputs_of(predict, encoded, encoder.config, by_token=False, batch_size=batch_size)[SINGLE_OUTPUT]
     if normalize:
         vectors /= np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), _LEAST_LENGTH)
@@ -110,8 +107,8 @@ def _tokenizer(vocabulary: Vocabulary, lowercase: bool) -> TextTokenizer:
 
 def _pooled(encoder: BertBackbone, pooling: str, layers: str) -> keras.Model:
     """Returns a model from the encoder's inputs to vectors (B, W) float32."""
-    if pooling not in POOLINGS:
-        raise ConfigError(f"`pooling` must be one of {', '.join(POOLINGS)}. Received: {pooling!r}")
+    if pooling not in VECTORS:
+        raise ConfigError(f"`pooling` must be one of {', '.join(VECTORS)}. Received: {pooling!r}")
     chosen = combination(layers, encoder.config.num_layers)
     if chosen.way == WEIGHTED:
         raise ConfigError(f"`layers` must not be a weighted sum, whose weights a task trains. Received: {layers!r}")

@@ -16,6 +16,9 @@ import keras
 from bert_tf.config import ConfigError, TrainingConfig, local_path, save_json, to_dict
 from bert_tf.config.preset_names import CONFIG_NAME, RUN_PRESET_NAME
 from bert_tf.config.training import check_finetuning
+from bert_tf.encoding.batches import batches_in_epoch, training_batches
+from bert_tf.encoding.inference import outputs_of
+from bert_tf.encoding.rows import EncodedRows, Model
 from bert_tf.models import BertFeatureTagger, Preset, load_preset, save_preset
 from bert_tf.models.preset_header import write_header
 from bert_tf.models.presets import encoder_of
@@ -28,12 +31,10 @@ from bert_tf.tasks.features.rows import PooledFeatures
 from bert_tf.tasks.finetune.diagnostics import detect_chance, detect_collapse, next_step
 from bert_tf.tasks.finetune.facts import data_facts, sample_inputs
 from bert_tf.tasks.finetune.init import FinetuneInit, builder
-from bert_tf.tasks.inference import outputs_of
 from bert_tf.tasks.input_errors import InputErrors
 from bert_tf.tasks.predictor import TaskPredictor
-from bert_tf.tasks.rows import EncodedRows, batches_in_epoch, training_batches
 from bert_tf.text.byte_pairs import tokenizer_of
-from bert_tf.training.backends import Model, current_backend
+from bert_tf.training.backends import current_backend
 from bert_tf.training.fit import TrainResult, fit, weights_sha256
 from bert_tf.training.output import make_output
 from bert_tf.training.run_spec import EvaluationSpec, RunSpec, TrainingData

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import TypeVar
 
 from bert_tf.config.files import staged_file
+from bert_tf.encoding.texts import TextExample
 from bert_tf.tasks.classify.files import lines_of
-from bert_tf.tasks.classify.rows import TextExample
 from bert_tf.tasks.input_errors import InputErrors
 
 PREDICTIONS_HEADER = ("index", "prediction")

@@ -13,14 +13,13 @@ from typing import ClassVar
 
 import numpy as np
 
+from bert_tf.encoding.texts import LabelAnswer, NumberAnswer, TextExample
 from bert_tf.tasks import metrics
 from bert_tf.tasks.base import pairs_of
-from bert_tf.tasks.classify.base import LabelAnswer, NumberAnswer, NumberTask, TextTask, right_numbers
-from bert_tf.tasks.classify.rows import TextExample
+from bert_tf.tasks.classify.base import NumberTask, TextTask, right_numbers
 from bert_tf.tasks.example_scores import ExampleScores, label_f1_scores, matthews_scores
 from bert_tf.tasks.glue.files import Layout, predictions_of, read_glue, write_predictions
 from bert_tf.tasks.input_errors import InputErrors
-from bert_tf.tasks.rows import Arrays, EncodedRows
 
 _BINARY = ("0", "1")
 # Column names in the labelled file of the diagnostic set.
@@ -216,20 +215,24 @@ class StsbTask(NumberTask):
                 continue
             yield example
 
-    def answers(self, examples: Sequence[TextExample], rows: EncodedRows, outputs: Arrays) -> list[NumberAnswer]:
-        """Returns the predicted numbers, clipped to [0, 5] and rounded to three decimals for the leaderboard."""
-        numbers = [answer.number for answer in super().answers(examples, rows, outputs)]
-        return [NumberAnswer(number) for number in np.clip(numbers, self.least, self.most).round(3).tolist()]
+    def _written(self, answers: Sequence[NumberAnswer]) -> list[float]:
+        """Returns the numbers for the leaderboard, clipped to [0, 5] and rounded to three decimals."""
+        return np.clip([answer.number for answer in answers], self.least, self.most).round(3).tolist()
 
     def score(self, examples: Sequence[TextExample], answers: Sequence[NumberAnswer]) -> dict[str, float]:
-        """Returns the Pearson and Spearman correlations and their mean, in [-1, 1]."""
-        gold, predicted = right_numbers(examples), [answer.number for answer in answers]
+        """Returns the Pearson and Spearman correlations of the written numbers and their mean, in [-1, 1]."""
+        gold, predicted = right_numbers(examples), self._written(answers)
         pearson, spearman = metrics.pearson(gold, predicted), metrics.spearman(gold, predicted)
         return {"pearson": pearson, "spearman": spearman, "average": (pearson + spearman) / 2}
 
     def write(self, path: Path, answers: Iterator[tuple[Sequence[TextExample], Sequence[NumberAnswer]]]) -> None:
         """Writes index and number in the leaderboard's format."""
-        write_predictions(path, ((example.key, f"{answer.number:.3f}") for example, answer in pairs_of(answers)))
+        rows = (
+            (example.key, f"{number:.3f}")
+            for examples, part in answers
+            for example, number in zip(examples, self._written(part), strict=True)
+        )
+        write_predictions(path, rows)
 
     def read_answers(self, path: Path, examples: Sequence[TextExample]) -> list[NumberAnswer]:
         """Reads predictions in the leaderboard's format."""

@@ -8,54 +8,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
+from bert_tf.encoding.tags import OUTSIDE, is_tag
+from bert_tf.encoding.words import DOCUMENT_START, Sentence
 from bert_tf.tasks.classify.files import lines_of
 from bert_tf.tasks.input_errors import InputErrors
-from bert_tf.tasks.ner.tags import OUTSIDE, is_tag
 
-DOCUMENT_START = "-DOCSTART-"
 # WikiANN's words have a language prefix (`en:Paris`); some language names have hyphens (`zh-min-nan`).
 _LANGUAGE = re.compile(r"[a-z]{2,8}(?:-[a-z]+)*:")
 _COMMENT, _ID = "# ", "# id "
-
-
-@dataclass(frozen=True)
-class Sentence:
-    """A sentence of words, with its tags and the text to write predictions.
-
-    `line` is that of the first word; the other words follow on consecutive lines. Words have no language prefix; `tags`
-    are as in the file, or () if not read. `written` has the output line of each word without the predicted tag: all
-    columns, then the gold tag again if its column is not the last. `before` has the output lines since the previous
-    sentence, `after` those after the last sentence of the file. `document` has the words of all sentences of the
-    document, of which this is the one at index `number`.
-    """
-
-    path: Path
-    line: int
-    words: tuple[str, ...]
-    tags: tuple[str, ...]
-    written: tuple[str, ...]
-    separator: str
-    before: tuple[str, ...] = ()
-    after: tuple[str, ...] = ()
-    document: tuple[tuple[str, ...], ...] = field(default=(), repr=False)
-    number: int = 0
-
-    @property
-    def place(self) -> str:
-        """File and line."""
-        return self.place_of(0)
-
-    @property
-    def begins_document(self) -> bool:
-        """True if a document begins between the previous sentence and this one."""
-        return any(DOCUMENT_START in line for line in self.before)
-
-    def place_of(self, word: int) -> str:
-        """Returns file and line of a word."""
-        return f"{self.path}: line {self.line + word}"
 
 
 @dataclass(frozen=True)

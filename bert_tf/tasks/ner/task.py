@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -11,58 +10,49 @@ from typing import Any, ClassVar, Self
 
 import keras
 import numpy as np
-from scipy.special import softmax
 
 from bert_tf.config.files import staged_file
+from bert_tf.encoding.tags import (
+    MODEL_SCHEME,
+    OUTSIDE,
+    entities,
+    entity_labels,
+    entity_scores,
+    in_scheme,
+    scheme_of,
+    type_of,
+)
+from bert_tf.encoding.words import NerAnswer, Sentence, WordsHead
 from bert_tf.models import BertBackbone, BertTokenClassifier
 from bert_tf.reports.tasks.scored import Scored, ScoredSpans, Span
 from bert_tf.tasks.averaging import label_order, mean_probabilities
 from bert_tf.tasks.base import Task, pairs_of
 from bert_tf.tasks.example_scores import ExampleScores, f1_scores
 from bert_tf.tasks.input_errors import InputErrors
-from bert_tf.tasks.ner.files import Sentence, read_columns, read_tags
-from bert_tf.tasks.ner.rows import word_rows
-from bert_tf.tasks.ner.tags import OUTSIDE, SCHEMES, entities, entity_scores, scheme_of, tags_of, type_of
-from bert_tf.tasks.ner.texts import NerAnswer, prediction_of, sentences_of
-from bert_tf.tasks.predictions import WordsPrediction, check_unranked
-from bert_tf.tasks.rows import Arrays, EncodedRows
-from bert_tf.text.tokenizer import TextTokenizer
-from bert_tf.training.losses import CLASSIFICATION, SINGLE_OUTPUT, Objective
+from bert_tf.tasks.ner.files import read_columns, read_tags
+from bert_tf.training.losses import CLASSIFICATION, Objective
 
-# Scheme of the model's classes, independent of the files' scheme.
-_MODEL_SCHEME = "IOB2"
 Tags = tuple[str, ...]
 
 
 @dataclass(frozen=True)
-class NerTask(Task[Sentence, NerAnswer]):
+class NerTask(WordsHead, Task[Sentence, NerAnswer]):
     """Named entity recognition with column files; predictions are tags in the scheme of the training files.
 
     Columns are counted from the end if they are negative. `document_context` fills up a sentence's row with context
-    words of its document; a file without `-DOCSTART-` lines is one document. `scheme` is one of `ner.tags.SCHEMES`; ""
-    detects it in `fit_labels`. `labels` are O, then B- and I- of each type, in the order of the model's outputs; ()
-    before `fit_labels`.
+    words of its document; a file without `-DOCSTART-` lines is one document. A `scheme` of "" is detected in
+    `fit_labels`; `labels` are () before it.
     """
 
-    name: ClassVar[str] = "ner"
     metric: ClassVar[str] = "f1"
     predictions_name: ClassVar[str] = "predictions.conll"
-    by_token: ClassVar[bool] = True
     needs_pooler: ClassVar[bool] = False
-    # Rows are only as long as their sentences, so a large limit costs nothing; document context fills it up.
-    max_sequence_length: ClassVar[int] = 512
     head: ClassVar[str] = "token_classification"
     objective: ClassVar[Objective] = CLASSIFICATION
 
     token_column: int = 0
     tag_column: int = -1
     document_context: bool = False
-    scheme: str = ""
-    labels: tuple[str, ...] = ()
-
-    def __post_init__(self) -> None:
-        if self.scheme and self.scheme not in SCHEMES:
-            raise ValueError(f"`scheme` must be one of {', '.join(SCHEMES)}. Received: {self.scheme!r}")
 
     @property
     def types(self) -> frozenset[str]:
@@ -111,24 +101,13 @@ class NerTask(Task[Sentence, NerAnswer]):
 
     def import_labels(self, names: tuple[str, ...]) -> Self:
         """Returns the task with the model's tags. Raises ValueError unless they are O, B- and I- with types."""
-        wrong = [name for name in names if name != OUTSIDE and name[:2] not in ("B-", "I-")]
-        if wrong or OUTSIDE not in names:
-            raise ValueError(
-                f"`labels` must be {OUTSIDE}, and B- and I- with a type, in the order of the model's outputs. "
-                f"Received: {', '.join(names)}"
-            )
-        return replace(self, labels=names, scheme=self.scheme or _MODEL_SCHEME)
+        return replace(self, labels=entity_labels(names), scheme=self.scheme or MODEL_SCHEME)
 
-    def encode(
-        self, examples: Sequence[Sentence], tokenizer: TextTokenizer, length: int, labelled: bool = True
-    ) -> EncodedRows:
-        """Encodes sentences with `word_rows`; targets are the classes of the words, at their first pieces."""
-        targets = None
-        if labelled:
-            index = {label: number for number, label in enumerate(self.labels)}
-            tags = (_converted(sentence.tags, _MODEL_SCHEME) for sentence in examples)
-            targets = np.array([index[tag] for sentence in tags for tag in sentence], np.int32)
-        return word_rows(examples, tokenizer, length, targets)
+    def targets(self, examples: Sequence[Sentence]) -> np.ndarray:
+        """Returns the classes of all words, int32 (W,)."""
+        index = {label: number for number, label in enumerate(self.labels)}
+        tags = (in_scheme(sentence.tags, MODEL_SCHEME) for sentence in examples)
+        return np.array([index[tag] for sentence in tags for tag in sentence], np.int32)
 
     def serving_inputs(self, example: Sentence) -> dict[str, Any]:
         """Returns `text`, the words with spaces between them."""
@@ -137,13 +116,6 @@ class NerTask(Task[Sentence, NerAnswer]):
     def build(self, backbone: BertBackbone) -> keras.Model:
         """Returns a token classifier."""
         return BertTokenClassifier(backbone, len(self.labels))
-
-    def answers(self, examples: Sequence[Sentence], rows: EncodedRows, outputs: Arrays) -> list[NerAnswer]:
-        """Returns the most probable class of each word, independently as in the paper, and tags of the scheme."""
-        logits = outputs[SINGLE_OUTPUT][rows.weights[SINGLE_OUTPUT] > 0]
-        probabilities = softmax(logits, axis=-1)
-        bounds = itertools.pairwise(itertools.accumulate((len(sentence.words) for sentence in examples), initial=0))
-        return [self._tagged(logits[begin:end], probabilities[begin:end]) for begin, end in bounds]
 
     def check_member(self, other: Self) -> None:
         """Raises ValueError for other labels, or if only one of the tasks has `document_context`."""
@@ -164,24 +136,7 @@ class NerTask(Task[Sentence, NerAnswer]):
             mean_probabilities([answer.distributions for answer in of_models], labels)
             for of_models in zip(*answers, strict=True)
         )
-        return [self._tagged(mean, mean) for mean in means]
-
-    def _tagged(self, scores: np.ndarray, probabilities: np.ndarray) -> NerAnswer:
-        """Returns the classes of the largest scores, with their probabilities; both are (words, classes)."""
-        classes = tuple(self.labels[number] for number in scores.argmax(axis=-1))
-        largest = tuple(probabilities.max(axis=-1, initial=0.0).tolist())
-        return NerAnswer(_converted(classes, self.scheme), classes, largest, probabilities)
-
-    def examples_of(self, x: Any) -> list[Sentence]:
-        """Returns texts, or lists of words, as sentences, each a document of its own."""
-        return list(sentences_of(x))
-
-    def predictions(
-        self, examples: Sequence[Sentence], answers: Sequence[NerAnswer], top_k: int | None = None
-    ) -> list[WordsPrediction]:
-        """Returns entities, words and tags. Raises ConfigError for `top_k`."""
-        check_unranked(self.name, top_k)
-        return [prediction_of(sentence, answer) for sentence, answer in zip(examples, answers, strict=True)]
+        return [self.tagged(mean, mean) for mean in means]
 
     def score(self, examples: Sequence[Sentence], answers: Sequence[NerAnswer]) -> dict[str, float]:
         """Returns the metrics of `entity_scores`."""
@@ -217,10 +172,6 @@ def _scheme(examples: Iterable[Sentence]) -> str:
     return scheme_of(
         (sentence.tags, [sentence.place_of(number) for number in range(len(sentence.tags))]) for sentence in examples
     )
-
-
-def _converted(tags: Sequence[str], scheme: str) -> Tags:
-    return tags_of(entities(tags), len(tags), scheme)
 
 
 def _in_documents(sentences: Iterable[Sentence]) -> Iterator[Sentence]:

@@ -6,36 +6,13 @@ import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from bert_tf.config.files import staged_file
+from bert_tf.encoding.spans import GoldSpan, SquadExample
 from bert_tf.tasks.input_errors import InputErrors
 from bert_tf.tasks.json_files import SHOWN, FieldError, list_field, read_json_object, shown, text_field
-
-
-@dataclass(frozen=True)
-class GoldSpan:
-    """A gold answer: characters `start` to `limit` (exclusive) of the context, in code points.
-
-    `text` is as in the file, which the official scripts compare with.
-    """
-
-    text: str
-    start: int
-    limit: int
-
-
-@dataclass(frozen=True)
-class SquadExample:
-    """A question about a context; `answers` are gold answers, each correct, or () without any or if not read."""
-
-    place: str
-    id: str
-    question: str
-    context: str
-    answers: tuple[GoldSpan, ...] = ()
 
 
 def read_squad(

@@ -5,91 +5,41 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
 import keras
 
+from bert_tf.encoding.answers import NullableSpanHead, SpanHead, SquadAnswer, average
+from bert_tf.encoding.span_metric import Points, metrics_v1, metrics_v2, points_v1, points_v2
+from bert_tf.encoding.spans import SquadExample
 from bert_tf.models import BertBackbone, BertSpanPredictor
 from bert_tf.reports.tasks.scored import Scored, ScoredSpans, Span
 from bert_tf.tasks.base import Task, pairs_of
 from bert_tf.tasks.example_scores import ExampleScores, mean_scores
 from bert_tf.tasks.input_errors import InputErrors
 from bert_tf.tasks.json_files import read_json_object
-from bert_tf.tasks.predictions import AnswerPrediction
-from bert_tf.tasks.rows import Arrays, EncodedRows
-from bert_tf.tasks.squad.answers import SquadAnswer, average, find_answers
-from bert_tf.tasks.squad.files import SquadExample, json_object_writer, read_squad
-from bert_tf.tasks.squad.metric import Points, best_threshold, metrics_v1, metrics_v2, points_v1, points_v2
-from bert_tf.tasks.squad.windows import Windows, make_windows
-from bert_tf.text import columns
-from bert_tf.text.tokenizer import TextTokenizer
+from bert_tf.tasks.squad.files import json_object_writer, read_squad
 from bert_tf.training.losses import SPANS, Objective
 
 logger = logging.getLogger(__name__)
-# [CLS], two [SEP] and a token of the context.
-_LEAST_BESIDE_QUERY = 4
 _SHOWN_IDS = 5
-# Names of the texts of an example.
-TEXT_NAMES = ("question", "context")
 
 
 @dataclass(frozen=True)
-class Squad1Task(Task[SquadExample, SquadAnswer]):
-    """Questions that have an answer, as in SQuAD 1.1.
+class Squad1Task(SpanHead, Task[SquadExample, SquadAnswer]):
+    """Questions that have an answer, as in SQuAD 1.1."""
 
-    Windows of a context begin `doc_stride` tokens apart. Questions are truncated to `max_query_length` tokens, answers
-    have at most `max_answer_length`. `n_best` answers are written for each question.
-    """
-
-    name: ClassVar[str] = "squad1"
     metric: ClassVar[str] = "f1"
     predictions_name: ClassVar[str] = "predictions.json"
-    by_token: ClassVar[bool] = True
     needs_pooler: ClassVar[bool] = False
-    max_sequence_length: ClassVar[int] = 384
     head: ClassVar[str] = "question_answering"
     objective: ClassVar[Objective] = SPANS
-    may_be_impossible: ClassVar[bool] = False
-    """True if questions without an answer are allowed."""
-
-    doc_stride: int = 128
-    max_query_length: int = 64
-    max_answer_length: int = 30
-    n_best: int = 20
-
-    def __post_init__(self) -> None:
-        for name in ("doc_stride", "max_query_length", "max_answer_length", "n_best"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"`{name}` must be at least 1. Received: {getattr(self, name)}")
-
-    @property
-    def threshold(self) -> float:
-        """Threshold of the null odds; above it there is no answer."""
-        return float("inf")
 
     def read(self, path: Path, input_errors: InputErrors, labelled: bool = True) -> Iterator[SquadExample]:
         """Reads questions; an answer that is not in its context at its offset is an input error."""
         return read_squad(path, input_errors, labelled, self.may_be_impossible)
-
-    def encode(
-        self, examples: Sequence[SquadExample], tokenizer: TextTokenizer, length: int, labelled: bool = True
-    ) -> EncodedRows:
-        """Encodes the windows of each question. Raises ValueError if rows of `length` have no room for a context."""
-        if length < self.max_query_length + _LEAST_BESIDE_QUERY:
-            raise ValueError(
-                f"`max_sequence_length` must exceed `max_query_length` by at least {_LEAST_BESIDE_QUERY}. "
-                f"Received: {length} and {self.max_query_length}"
-            )
-        windows = make_windows(examples, tokenizer, length, self.doc_stride, self.max_query_length, labelled)
-        disjoint = windows.held <= self.doc_stride
-        if (disjoint[:-1] & (windows.examples[:-1] == windows.examples[1:])).any():
-            logger.warning(
-                "`doc_stride` of %d leaves windows of some contexts without overlap: answers across them are lost",
-                self.doc_stride,
-            )
-        return windows
 
     def serving_inputs(self, example: SquadExample) -> dict[str, Any]:
         """Returns `question` and `context`."""
@@ -98,27 +48,6 @@ class Squad1Task(Task[SquadExample, SquadAnswer]):
     def build(self, backbone: BertBackbone) -> keras.Model:
         """Returns a model that predicts start and end of answers."""
         return BertSpanPredictor(backbone)
-
-    def answers(self, examples: Sequence[SquadExample], rows: EncodedRows, outputs: Arrays) -> list[SquadAnswer]:
-        """Returns the best span for each question, the n best ones, and the null odds for squad2."""
-        if not isinstance(rows, Windows):
-            raise TypeError(f"`rows` must be `Windows`, as returned by `encode`. Received: {type(rows).__name__}")
-        threshold = self.threshold if self.may_be_impossible else None
-        return list(find_answers(examples, rows, outputs, self.max_answer_length, self.n_best, threshold))
-
-    def examples_of(self, x: Any) -> list[SquadExample]:
-        """Returns questions and contexts as examples."""
-        rows = columns.rows_of(x, TEXT_NAMES)
-        return [
-            SquadExample(f"row {number}", str(number), question, context)
-            for number, (question, context) in enumerate(rows)
-        ]
-
-    def predictions(
-        self, examples: Sequence[SquadExample], answers: Sequence[SquadAnswer], top_k: int | None = None
-    ) -> list[AnswerPrediction]:
-        """Returns the answers; with `top_k`, also the best ones of the task's `n_best`."""
-        return [answer.prediction(top_k) for answer in answers]
 
     def averaged(self, tasks: Sequence[Self], answers: Sequence[Sequence[SquadAnswer]]) -> list[SquadAnswer]:
         """Returns the text with the largest mean probability over all models; "" by mean null odds and threshold."""
@@ -195,22 +124,8 @@ class Squad1Task(Task[SquadExample, SquadAnswer]):
 
 
 @dataclass(frozen=True)
-class Squad2Task(Squad1Task):
-    """Questions that may have no answer in their context, as in SQuAD 2.0.
-
-    There is no answer if the score of [CLS] exceeds that of the best span by more than `null_threshold`, which is tuned
-    on the development set.
-    """
-
-    name: ClassVar[str] = "squad2"
-    may_be_impossible: ClassVar[bool] = True
-
-    null_threshold: float = 0.0
-
-    @property
-    def threshold(self) -> float:
-        """Threshold of the null odds; above it there is no answer."""
-        return self.null_threshold
+class Squad2Task(NullableSpanHead, Squad1Task):
+    """Questions that may have no answer in their context, as in SQuAD 2.0."""
 
     def validate_examples(self, examples: Sequence[SquadExample], path: Path) -> None:
         """Raises ValueError if no question has an answer; warns if all have one, as in SQuAD 1.1."""
@@ -219,26 +134,6 @@ class Squad2Task(Squad1Task):
             raise ValueError(f"{path}: at least one question must have an answer. Received: {len(examples)} without")
         if all(example.answers for example in examples):
             logger.warning("%s: every question has an answer; the model cannot learn to predict no answer", path)
-
-    def calibrate(self, examples: Sequence[SquadExample], answers: Sequence[SquadAnswer]) -> Self:
-        """Returns the task with the threshold of the best F1, as in evaluate-v2.0.py.
-
-        The threshold is halfway between the null odds of the last answer that is kept and the first that is not, so
-        that rounding differences in the model do not change the answers.
-        """
-        texts = [answer.best.text if answer.best else "" for answer in answers]
-        odds = {example.id: answer.null_odds or 0.0 for example, answer in zip(examples, answers, strict=True)}
-        best = best_threshold(
-            list(odds),
-            [self.points(example, text).f1 for example, text in zip(examples, texts, strict=True)],
-            [bool(example.answers) for example in examples],
-            [not text for text in texts],
-            odds,
-        )
-        if not best.keeps_any:
-            return replace(self, null_threshold=min(odds.values()) - 1.0)
-        above = min((value for value in odds.values() if value > best.threshold), default=best.threshold + 2.0)
-        return replace(self, null_threshold=(best.threshold + above) / 2)
 
     def points(self, example: SquadExample, predicted: str) -> Points:
         """Returns the points of an answer."""

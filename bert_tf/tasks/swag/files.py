@@ -4,40 +4,16 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
+from bert_tf.encoding.choices import CONTEXT, ENDING, START, ChoiceExample, ending_columns
 from bert_tf.tasks.input_errors import InputErrors
 
-CONTEXT, START, LABEL = "sent1", "sent2", "label"
+LABEL = "label"
 # Columns of predictions, as in the program of SWAG's authors (rowanz/swagaf, csv_predict.py): the index has no name.
 INDEX, PREDICTION = "", "pred"
-_ENDING = "ending"
 # Some texts are longer than the csv module's default limit.
 _LONGEST_CELL = 1 << 30
-
-
-@dataclass(frozen=True)
-class ChoiceExample:
-    """A beginning and its possible endings.
-
-    `number`, that of the row in its file, from 0, is the index in predictions. `context` is the previous sentence,
-    `start` the beginning of the sentence that an ending completes; one of them may be empty. `label` is the number of
-    the gold ending; None if unknown.
-    """
-
-    place: str
-    number: int
-    context: str
-    start: str
-    endings: tuple[str, ...]
-    label: int | None = None
-
-
-def ending_columns(header: Sequence[str]) -> tuple[str, ...]:
-    """Returns the ending columns of a header: `ending0`, `ending1` and so on, without gaps."""
-    names = tuple(f"{_ENDING}{number}" for number in range(len(header)))
-    return tuple(name for number, name in enumerate(names) if set(names[: number + 1]) <= set(header))
 
 
 def read_choices(path: Path, input_errors: InputErrors, labelled: bool, choices: int = 0) -> Iterator[ChoiceExample]:
@@ -50,7 +26,7 @@ def read_choices(path: Path, input_errors: InputErrors, labelled: bool, choices:
     rows = _rows(path, input_errors)
     _, header = next(rows, (1, []))
     endings = ending_columns(header)
-    wanted = (CONTEXT, START, *(endings or (f"{_ENDING}0",)), *([LABEL] if labelled else []))
+    wanted = (CONTEXT, START, *(endings or (f"{ENDING}0",)), *([LABEL] if labelled else []))
     for name in wanted:
         if name not in header:
             raise ValueError(f"{path}: line 1: no column `{name}`. Received: {header}")

@@ -10,42 +10,26 @@ from typing import Any, ClassVar, Self
 
 import keras
 import numpy as np
-from scipy.special import softmax
 
 from bert_tf.config.files import staged_file
+from bert_tf.encoding.choices import CONTEXT, START, ChoiceAnswer, ChoiceExample, ChoiceHead
 from bert_tf.models import BertBackbone, BertMultipleChoice
 from bert_tf.reports.tasks.scored import Scored, ScoredLabel, ScoredLabels
 from bert_tf.tasks.base import Task, pairs_of
-from bert_tf.tasks.classify.rows import TextExample, text_rows
 from bert_tf.tasks.example_scores import ExampleScores, mean_scores
 from bert_tf.tasks.input_errors import InputErrors
-from bert_tf.tasks.predictions import ChoicePrediction, check_unranked
-from bert_tf.tasks.rows import Arrays, EncodedRows
-from bert_tf.tasks.swag.files import CONTEXT, PREDICTION, START, ChoiceExample, read_choices, read_predictions
-from bert_tf.tasks.swag.texts import choice_examples
-from bert_tf.text.tokenizer import TextTokenizer
-from bert_tf.training.losses import CLASSIFICATION, SINGLE_OUTPUT, Objective
+from bert_tf.tasks.swag.files import PREDICTION, read_choices, read_predictions
+from bert_tf.training.losses import CLASSIFICATION, Objective
 
 
 @dataclass(frozen=True)
-class ChoiceAnswer:
-    """The number of the predicted ending, and the probability of each; () if only the number was read from a file."""
+class SwagTask(ChoiceHead, Task[ChoiceExample, ChoiceAnswer]):
+    """Multiple choice among endings, each scored as a pair."""
 
-    choice: int
-    probabilities: tuple[float, ...] = ()
-
-
-@dataclass(frozen=True)
-class SwagTask(Task[ChoiceExample, ChoiceAnswer]):
-    """Multiple choice among endings, each scored as a pair; `choices` is 0 if any number is accepted."""
-
-    name: ClassVar[str] = "swag"
     metric: ClassVar[str] = "accuracy"
     predictions_name: ClassVar[str] = "predictions.csv"
     head: ClassVar[str] = "multiple_choice"
     objective: ClassVar[Objective] = CLASSIFICATION
-
-    choices: int = 0
 
     def read(self, path: Path, input_errors: InputErrors, labelled: bool = True) -> Iterator[ChoiceExample]:
         """Reads examples; after `fit_labels`, the number of endings must be that of training."""
@@ -65,33 +49,9 @@ class SwagTask(Task[ChoiceExample, ChoiceAnswer]):
                     f"Received: {len(example.endings)}"
                 )
 
-    def encode(
-        self, examples: Sequence[ChoiceExample], tokenizer: TextTokenizer, length: int, labelled: bool = True
-    ) -> EncodedRows:
-        """Encodes a pair for each ending; the longer text of a pair is truncated at its end."""
-        pairs = [(example.context, choice) for example in examples for choice in _choices(example)]
-        rows = text_rows([TextExample("", pair) for pair in pairs], tokenizer, length)
-        targets = {SINGLE_OUTPUT: np.array([example.label for example in examples], np.int32)} if labelled else {}
-        choices = self.choices or len(examples[0].endings)
-        return replace(rows, targets=targets, examples=np.arange(len(examples)), choices=choices)
-
     def serving_inputs(self, example: ChoiceExample) -> dict[str, Any]:
         """Returns `text` and `choices`."""
-        return {"text": example.context, "choices": _choices(example)}
-
-    def examples_of(self, x: Any) -> list[ChoiceExample]:
-        """Returns texts and their choices, or the columns of SWAG's files, as examples.
-
-        A choice takes the place of an ending, without `sent2`. Raises ConfigError for different numbers of choices.
-        """
-        return choice_examples(x, self.choices)
-
-    def predictions(
-        self, examples: Sequence[ChoiceExample], answers: Sequence[ChoiceAnswer], top_k: int | None = None
-    ) -> list[ChoicePrediction]:
-        """Returns the most probable choice and all probabilities. Raises ConfigError for `top_k`."""
-        check_unranked(self.name, top_k)
-        return [{"choice": answer.choice, "probabilities": list(answer.probabilities)} for answer in answers]
+        return {"text": example.context, "choices": example.choices}
 
     def check_member(self, other: Self) -> None:
         """Raises ValueError for another number of choices."""
@@ -108,11 +68,6 @@ class SwagTask(Task[ChoiceExample, ChoiceAnswer]):
     def build(self, backbone: BertBackbone) -> keras.Model:
         """Returns a model that scores each ending."""
         return BertMultipleChoice(backbone)
-
-    def answers(self, examples: Sequence[ChoiceExample], rows: EncodedRows, outputs: Arrays) -> list[ChoiceAnswer]:
-        """Returns the most probable ending and the probabilities of all endings."""
-        probabilities = softmax(outputs[SINGLE_OUTPUT], axis=1)
-        return [ChoiceAnswer(int(row.argmax()), tuple(row.tolist())) for row in probabilities]
 
     def score(self, examples: Sequence[ChoiceExample], answers: Sequence[ChoiceAnswer]) -> dict[str, float]:
         """Returns the accuracy."""
@@ -152,8 +107,3 @@ class SwagTask(Task[ChoiceExample, ChoiceAnswer]):
     def read_answers(self, path: Path, examples: Sequence[ChoiceExample]) -> list[ChoiceAnswer]:
         """Reads the column `pred`; rows without an index are in the order of the examples."""
         return [ChoiceAnswer(choice) for choice in read_predictions(path, examples)]
-
-
-def _choices(example: ChoiceExample) -> list[str]:
-    """Returns the endings of an example, each after its beginning."""
-    return [f"{example.start} {ending}".strip() for ending in example.endings]

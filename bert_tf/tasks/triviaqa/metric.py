@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from bert_tf.encoding.span_metric import ARTICLES, Points, metrics_v1, word_f1
 from bert_tf.tasks.json_files import read_json_object
-from bert_tf.tasks.squad.metric import ARTICLES, Points, metrics_v1, word_f1
 from bert_tf.tasks.triviaqa.files import WIKIPEDIA, TriviaFile, TriviaQuestion
 
 # The official script replaces the quotation marks, too.

@@ -5,9 +5,9 @@ from __future__ import annotations
 import keras
 
 from bert_tf.config import ConfigError
-from bert_tf.training.backends.base import Backend, Model, precision_scope
+from bert_tf.training.backends.base import Backend, precision_scope
 
-__all__ = ["Backend", "Model", "current_backend", "precision_scope"]
+__all__ = ["Backend", "current_backend", "precision_scope"]
 
 
 def current_backend() -> Backend:

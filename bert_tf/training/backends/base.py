@@ -14,13 +14,12 @@ import numpy as np
 
 from bert_tf.config import TrainingConfig
 from bert_tf.data.input.dataset import ALL_ROWS, Dataset, RowShare
+from bert_tf.encoding.rows import Model
 from bert_tf.training.distributed.collectives import Workers
 from bert_tf.training.losses import TrainingModel
 
 # Most distinct row counts of packed batches if each is compiled.
 _MOST_SHAPES = 8
-# A model as an inference function: arrays by input name to the model's outputs.
-Model = Callable[[Mapping[str, np.ndarray]], Any]
 _POLICIES = {"float32": "float32", "bfloat16": "mixed_bfloat16", "float16": "mixed_float16"}
 
 

@@ -22,7 +22,8 @@ import numpy as np
 from bert_tf.config import ConfigError, TrainingConfig
 from bert_tf.data.input.dataset import Batches, Dataset
 from bert_tf.data.schema import PADDING_MASK
-from bert_tf.training.backends.base import Backend, Model
+from bert_tf.encoding.rows import Model
+from bert_tf.training.backends.base import Backend
 from bert_tf.training.distributed.jax_processes import JaxWorkers, start_processes
 from bert_tf.training.losses import TrainingModel
 from bert_tf.training.validation import check_batch

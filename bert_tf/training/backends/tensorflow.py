@@ -19,7 +19,8 @@ from keras import tree
 from bert_tf.config import TrainingConfig
 from bert_tf.data.input.dataset import Dataset
 from bert_tf.data.schema import PADDING_MASK
-from bert_tf.training.backends.base import Backend, Model
+from bert_tf.encoding.rows import Model
+from bert_tf.training.backends.base import Backend
 from bert_tf.training.distributed.strategies import strategy_scope
 from bert_tf.training.distributed.workers import TensorFlowWorkers
 from bert_tf.training.losses import TrainingModel

@@ -12,9 +12,9 @@ import pytest
 from bert_tf.config import BertConfig
 from bert_tf.conversion import ConversionError, Options
 from bert_tf.conversion.formats import preset
+from bert_tf.encoding.texts import TextExample
 from bert_tf.export.inference import Predictor
 from bert_tf.models import BertBackbone, BertTextClassifier, save_preset
-from bert_tf.tasks.classify.rows import TextExample
 from bert_tf.tasks.predictor import TaskPredictor
 from tests.support.export.presets import LABELS, VOCABULARY
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from bert_tf.tasks.squad.files import GoldSpan, SquadExample
+from bert_tf.encoding.spans import GoldSpan, SquadExample
 from bert_tf.text.tokenizer import BertTokenizer
 from bert_tf.text.vocabulary import SPECIAL_TOKENS, Vocabulary
 

@@ -8,11 +8,12 @@ from typing import ClassVar
 import numpy as np
 
 from bert_tf.config.files import staged_file
+from bert_tf.data.schema import SINGLE_OUTPUT
+from bert_tf.encoding.rows import EncodedRows
 from bert_tf.models import BertTokenClassifier
 from bert_tf.reports.tasks.scored import ScoredSpans, Span
 from bert_tf.tasks.base import Task
-from bert_tf.tasks.rows import EncodedRows
-from bert_tf.training.losses import CLASSIFICATION, SINGLE_OUTPUT
+from bert_tf.training.losses import CLASSIFICATION
 
 
 @dataclass(frozen=True)

@@ -13,8 +13,8 @@ from bert_tf.config import ConfigError
 from bert_tf.conversion import Options
 from bert_tf.conversion.formats.registry import form, read_checkpoint
 from bert_tf.models import BertBackbone, BertPretrainer, BertTextClassifier, load_backbone, load_preset
+from bert_tf.models.preprocessors.text import BertTextPreprocessor
 from bert_tf.models.preset_sources import open_preset
-from bert_tf.preprocessing.text import BertTextPreprocessor
 from tests.support.paths import TESTDATA
 
 PRETRAINED, CLASSIFIER = TESTDATA / "huggingface_pretraining", TESTDATA / "huggingface_sequence_classification"

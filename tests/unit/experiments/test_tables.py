@@ -11,6 +11,11 @@ import pytest
 
 from bert_tf.cli import build_parser
 from bert_tf.config import ConfigError, DataConfig
+from bert_tf.encoding.answers import SquadAnswer
+from bert_tf.encoding.choices import ChoiceAnswer, ChoiceExample
+from bert_tf.encoding.spans import GoldSpan, SquadExample
+from bert_tf.encoding.texts import LabelAnswer, NumberAnswer, TextExample
+from bert_tf.encoding.words import NerAnswer, Sentence
 from bert_tf.experiments import results
 from bert_tf.experiments.plan import Directories, Plan
 from bert_tf.experiments.registry import TABLES, table
@@ -18,16 +23,8 @@ from bert_tf.experiments.results import write_tables
 from bert_tf.experiments.runs import Run, Runs
 from bert_tf.experiments.scales import LAPTOP, PAPER, SCALES, scale
 from bert_tf.experiments.tasks import OFFICIAL, STAND_INS, split_rows
-from bert_tf.tasks.classify.base import LabelAnswer, NumberAnswer
-from bert_tf.tasks.classify.rows import TextExample
 from bert_tf.tasks.example_scores import mean_scores, write_example_scores
-from bert_tf.tasks.ner.files import Sentence
-from bert_tf.tasks.ner.texts import NerAnswer
 from bert_tf.tasks.registry import task_class
-from bert_tf.tasks.squad.answers import SquadAnswer
-from bert_tf.tasks.squad.files import GoldSpan, SquadExample
-from bert_tf.tasks.swag.files import ChoiceExample
-from bert_tf.tasks.swag.task import ChoiceAnswer
 from tests.support.data.samples import make_vocabulary, write_directory
 
 EXAMPLES = 400

@@ -51,6 +51,18 @@ def test_unknown_name_is_an_attribute_error() -> None:
         bert_tf.BertBackbon  # noqa: B018
 
 
+def test_packages_are_attributes_of_the_package() -> None:
+    code = """
+import bert_tf
+assert bert_tf.config.BertConfig is bert_tf.BertConfig and bert_tf.export.__name__ == "bert_tf.export"
+assert {"layers", "models", "export", "BertConfig"} <= set(dir(bert_tf))
+assert not [name for name in ("layer", "_layers", "__wrapped__", "text.words", "") if hasattr(bert_tf, name)]
+print(bert_tf.layers.TransformerLayer.__name__, bert_tf.models.BertBackbone.__name__)
+"""
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert result.stdout.strip() == "TransformerLayer BertBackbone"
+
+
 def test_import_of_the_package_is_light() -> None:
     heavy = "('tensorflow', 'keras', 'apache_beam', 'numpy')"
     code = f"import sys, bert_tf, bert_tf.config; print([m for m in {heavy} if m in sys.modules])"

@@ -31,6 +31,31 @@ def test_unknown_field_is_named():
         BertBackbone({"hiden_dim": 16})
 
 
+def test_fields_of_the_architecture_are_keyword_arguments():
+    fields = {"vocabulary_size": 100, "num_layers": 2, "hidden_dim": 32, "num_heads": 2, "intermediate_dim": 64}
+    model = BertBackbone(**fields, dtype="mixed_bfloat16", name="mine", trainable=False)
+    assert model.config == BertConfig(**fields)
+    assert (model.name, model.trainable, model.dtype_policy.name) == ("mine", False, "mixed_bfloat16")
+    assert BertBackbone.from_config(model.get_config()).get_config() == model.get_config()
+    assert set(model.get_config()) == {"config", "dtype", "name", "trainable"}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({}, r"either `config` or the fields.*Received: neither. Pass `BertConfig.from_size"),
+        ({"trainable": True}, "Received: neither"),
+        ({"config": TINY, "num_layers": 2, "dropout": 0.0}, "Received: `config` and `num_layers`, `dropout`. Pass"),
+        ({"hiden_dim": 16}, r"config of `bert_backbone`: unknown key `hiden_dim` \(did you mean `hidden_dim`\?\)"),
+        ({"hidden_dim": 10, "num_heads": 3}, "`hidden_dim` must be a multiple of `num_heads`. Received: 10 and 3"),
+        ({"num_layers": "two"}, "`num_layers`.*Received: 'two'"),
+    ],
+)
+def test_invalid_arguments_name_the_rule(arguments, message):
+    with pytest.raises(ConfigError, match=message):
+        BertBackbone(**arguments)
+
+
 @pytest.mark.filterwarnings("ignore:You are using a softmax over axis")
 @pytest.mark.parametrize("length", [1, 5, 24])
 def test_any_length_up_to_the_maximum(length):

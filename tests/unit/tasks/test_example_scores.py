@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 from sklearn import metrics
 
-from bert_tf.tasks.classify.rows import TextExample
+from bert_tf.encoding.texts import TextExample
 from bert_tf.tasks.example_scores import (
     correlation_scores,
     label_f1_scores,

@@ -44,7 +44,7 @@ from typing import ClassVar
 from bert_tf.config.files import staged_file
 from bert_tf.tasks import metrics
 from bert_tf.tasks.classify.base import LabelAnswer, TextTask
-from bert_tf.tasks.classify.rows import TextExample
+from bert_tf.encoding.texts import TextExample
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ import pytest
 import tensorflow as tf
 
 from bert_tf.config import ConfigError
-from bert_tf.preprocessing.text import BertTextPreprocessor
+from bert_tf.models.preprocessors.text import BertTextPreprocessor
 from bert_tf.text import columns
 from bert_tf.text.tokenizer import BertTokenizer
 from tests.support.preprocessing.text_presets import VOCABULARY

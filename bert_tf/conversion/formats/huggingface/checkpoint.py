@@ -144,7 +144,7 @@ def _pooling(config: Mapping[str, Any], heads: Heads, file: Path) -> str:
         return "first"
     if value not in allowed:
         raise ConversionError(f"{file}: `classifier_pooling` must be {' or '.join(allowed)}. Received: {value!r}")
-    return modernbert.POOLINGS[value]
+    return modernbert.POOLING_NAMES[value]
 
 
 def _write_weights(checkpoint: Checkpoint, heads: Heads, dtype: str, directory: Path, limit: int) -> None:

@@ -25,7 +25,7 @@ CLASSES: dict[str, Heads] = {
     "ModernBertForQuestionAnswering": Heads(task="question_answering"),
     "ModernBertForMultipleChoice": Heads(task="multiple_choice"),
 }
-POOLINGS = {"cls": "first", "mean": "mean"}
+POOLING_NAMES = {"cls": "first", "mean": "mean"}
 _LAYER = "bert/encoder/layer_{i}"
 # Names without `model.`; query, key and value are parts of one tensor.
 TABLE = NameTable(
@@ -183,7 +183,7 @@ def written_config(checkpoint: Checkpoint, heads: Heads) -> dict[str, Any]:
         "decoder_bias": True,
         "hidden_activation": "gelu",
         "classifier_activation": "gelu",
-        "classifier_pooling": next(key for key, own in POOLINGS.items() if own == checkpoint.pooling),
+        "classifier_pooling": next(key for key, own in POOLING_NAMES.items() if own == checkpoint.pooling),
         "classifier_dropout": checkpoint.classifier_dropout or 0.0,
         # For releases of transformers before and since version 5.
         _EVERY: every,

@@ -11,11 +11,11 @@ import pytest
 import tensorflow as tf
 
 from bert_tf.config import BertConfig, ConfigError
+from bert_tf.encoding.tags import entities
+from bert_tf.encoding.words import Sentence
 from bert_tf.export.inference import Predictor
 from bert_tf.export.signatures import signatures_of
 from bert_tf.models import BertBackbone, BertTokenClassifier, load_preset, save_preset
-from bert_tf.tasks.ner.files import Sentence
-from bert_tf.tasks.ner.tags import entities
 from bert_tf.tasks.predictor import TaskPredictor
 from bert_tf.text import words
 from bert_tf.text.vocabulary import SPECIAL_TOKENS, Vocabulary

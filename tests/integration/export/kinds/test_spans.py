@@ -11,13 +11,12 @@ import pytest
 import tensorflow as tf
 
 from bert_tf.config import BertConfig, ConfigError
+from bert_tf.encoding import spans
+from bert_tf.encoding.spans import SquadExample
 from bert_tf.export.inference import Predictor
-from bert_tf.export.kinds import span_windows
 from bert_tf.export.kinds.spans import SpanSignatures
 from bert_tf.models import BertBackbone, BertSpanPredictor, load_preset, save_preset
 from bert_tf.tasks.predictor import TaskPredictor
-from bert_tf.tasks.squad import windows as squad_windows
-from bert_tf.tasks.squad.files import SquadExample
 from bert_tf.text.tokenizer import BertTokenizer
 from bert_tf.text.vocabulary import SPECIAL_TOKENS, Vocabulary
 
@@ -107,19 +106,19 @@ def test_windows_equal_those_of_training(length: int, stride: int, most_query: i
     rows = [("the " * query, "cat " * context) for query, context in zip(queries, contexts, strict=True)]
     examples = [SquadExample("f", "", question, context) for question, context in rows]
     tokenizer = BertTokenizer(VOCABULARY)
-    expected = squad_windows.make_windows(examples, tokenizer, length, stride, max(most_query, 1), labelled=False)
-    scored = squad_windows.scored_tokens(expected, len(rows))
+    expected = spans.make_windows(examples, tokenizer, length, stride, max(most_query, 1), labelled=False)
+    scored = spans.scored_tokens(expected, len(rows))
     sizes = tf.constant(queries, tf.int64), tf.constant(contexts, tf.int64)
-    counts = span_windows.window_counts(*sizes, length, stride)
-    windows = span_windows.cut(counts, *sizes, length, stride)
+    counts = spans.window_counts(*sizes, length, stride)
+    windows = spans.cut_in_graph(counts, *sizes, length, stride)
     np.testing.assert_array_equal(windows.of, expected.examples)
     np.testing.assert_array_equal(windows.held, expected.held)
-    found = span_windows.scored_tokens(windows, *sizes)
+    found = spans.scored_in_graph(windows, *sizes)
     np.testing.assert_array_equal(expected.row_splits[found.rows.numpy()] + found.places.numpy(), scored.places)
     np.testing.assert_array_equal(expected.row_splits[found.rows.numpy()] + found.limits.numpy(), scored.ends)
     queries = tokenizer.ids(tf.constant([row[0] for row in rows]))
     pieces = tokenizer.pieces(tf.constant([row[1] for row in rows]))
-    inputs = span_windows.rows_of(windows, queries, pieces, VOCABULARY, length)
+    inputs = spans.rows_in_graph(windows, queries, pieces, VOCABULARY, length)
     lengths = inputs["padding_mask"].numpy().sum(axis=1)
     np.testing.assert_array_equal(lengths, expected.lengths)
     np.testing.assert_array_equal(inputs["token_ids"].numpy()[inputs["padding_mask"].numpy() == 1], expected.token_ids)

@@ -11,13 +11,13 @@ import pytest
 import tensorflow as tf
 
 from bert_tf.config import BertConfig, ConfigError
+from bert_tf.encoding.choices import ChoiceExample
+from bert_tf.encoding.texts import TextExample
 from bert_tf.export.inference import Predictor
 from bert_tf.export.kinds.base import Signatures
 from bert_tf.export.signatures import signatures_of
 from bert_tf.models import BertBackbone, BertMultipleChoice, BertTextClassifier, load_preset, save_preset
-from bert_tf.tasks.classify.rows import TextExample
 from bert_tf.tasks.predictor import TaskPredictor
-from bert_tf.tasks.swag.files import ChoiceExample
 from bert_tf.text.vocabulary import SPECIAL_TOKENS, Vocabulary
 
 WORDS = ("the", "cat", "sat", "on", "a", "mat", "dog", "ran", "to", "big", "red", "house")

@@ -6,7 +6,7 @@ import tensorflow as tf
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bert_tf.data.tfrecord.example_codec import Column, encode_examples
+from bert_tf.data.tfrecord.example_codec import RecordColumn, encode_examples
 from bert_tf.data.tfrecord.example_reader import decode_example
 
 INTEGERS = st.lists(st.integers(-(2**63), 2**63 - 1), min_size=1, max_size=9)
@@ -31,8 +31,8 @@ def test_records_of_tensorflow_are_read(features: dict[str, list]) -> None:
 
 def test_own_records_are_read() -> None:
     columns = {
-        "ids": Column(np.array([1, 300, 2**40, 0, 7]), np.array([3, 2])),
-        "weights": Column(np.array([0.5, 1.0, 0.25], np.float32), np.array([1, 2])),
+        "ids": RecordColumn(np.array([1, 300, 2**40, 0, 7]), np.array([3, 2])),
+        "weights": RecordColumn(np.array([0.5, 1.0, 0.25], np.float32), np.array([1, 2])),
     }
     records = encode_examples(columns)
     assert same(decode_example(records[0]), {"ids": [1, 300, 2**40], "weights": [0.5]})
@@ -59,7 +59,7 @@ def test_other_encodings_of_a_list_are_read(values: bytes, expected: list[int]) 
 
 
 def test_invalid_examples_are_refused() -> None:
-    record = encode_examples({"ids": Column(np.arange(20), np.array([20]))})[0]
+    record = encode_examples({"ids": RecordColumn(np.arange(20), np.array([20]))})[0]
     assert list(decode_example(record)) == ["ids"]
     for damaged in (
         record[:-1],

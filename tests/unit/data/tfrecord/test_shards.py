@@ -13,7 +13,7 @@ from bert_tf.config import DataConfig
 from bert_tf.data.examples.build import build_pairs
 from bert_tf.data.masking.tokens import mask_pairs
 from bert_tf.data.tfrecord import shards
-from bert_tf.data.tfrecord.example_codec import Column, encode_examples
+from bert_tf.data.tfrecord.example_codec import RecordColumn, encode_examples
 from tests.support.data.samples import make_vocabulary, random_documents, rows
 
 CONFIG = DataConfig(max_seq_length=64, max_predictions_per_seq=10)
@@ -78,10 +78,10 @@ def test_static_records_equal_those_of_protobuf(pairs, chunk, monkeypatch):
 def test_any_values_are_encoded_like_protobuf(batch):
     ids, floats = [row for row, _ in batch], [row for _, row in batch]
     columns = {
-        "zeta" * 40: Column(
+        "zeta" * 40: RecordColumn(
             np.array([value for row in ids for value in row], np.int64), np.array([len(row) for row in ids], np.int64)
         ),
-        "alpha": Column(
+        "alpha": RecordColumn(
             np.array([value for row in floats for value in row], np.float32),
             np.array([len(row) for row in floats], np.int64),
         ),
@@ -93,7 +93,9 @@ def test_any_values_are_encoded_like_protobuf(batch):
     assert encode_examples(columns) == expected
 
 
-@pytest.mark.parametrize("column", [Column(np.array([1, -1]), np.array([2])), Column(np.array([1]), np.array([1, 0]))])
+@pytest.mark.parametrize(
+    "column", [RecordColumn(np.array([1, -1]), np.array([2])), RecordColumn(np.array([1]), np.array([1, 0]))]
+)
 def test_invalid_values_are_named(column):
     with pytest.raises(ValueError, match=r"feature `ids`: .* Received"):
         encode_examples({"ids": column})

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bert_tf.reports.text import MOST, NOTHING, Window, cut, is_shown, named, shown, spread, windows, worst
+from bert_tf.reports.text import MOST, NOTHING, Excerpt, cut, is_shown, named, shown, spread, windows, worst
 
 ANY = st.text(alphabet=st.characters(), max_size=60)
 
@@ -57,8 +57,8 @@ def test_windows_keep_the_ends_of_spans_and_stay_small(data, text: str) -> None:
 
 
 def test_short_text_is_shown_completely_and_long_text_from_its_beginning() -> None:
-    assert windows("ab " * 100, [(3, 5)]) == [Window(0, 300)]
-    assert windows("ab " * 1000, []) == [Window(0, 700 - 700 % 3)]
+    assert windows("ab " * 100, [(3, 5)]) == [Excerpt(0, 300)]
+    assert windows("ab " * 1000, []) == [Excerpt(0, 700 - 700 % 3)]
     (window,) = windows("ab " * 1000, [(1500, 1502)])
     assert window.start in range(1300, 1341) and window.end in range(1662, 1700)
     assert not is_shown(0, 2, [window])

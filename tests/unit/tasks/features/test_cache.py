@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from bert_tf.config import ConfigError
+from bert_tf.encoding.texts import TextExample
 from bert_tf.models import BertBackbone
-from bert_tf.tasks.classify.rows import TextExample
 from bert_tf.tasks.features import cache
 from bert_tf.tasks.features.cache import FeatureFolder, extract
 from bert_tf.tasks.features.embed import embed_file, encode_lines

@@ -49,7 +49,7 @@ def outputs(loaded: bert_tf.models.Preset) -> Outputs:
         return {name: np.asarray(value)[0] for name, value in encoder(inputs).items()}
 
     def of_text(text: str, length: int) -> dict[str, np.ndarray]:
-        ids, _ = tokenizer.tokenize([text])
+        (ids,) = tokenizer.tokenize([text])
         return of_ids((VOCABULARY.cls_id, *ids[: length - 2].tolist(), VOCABULARY.sep_id))
 
     return of_text

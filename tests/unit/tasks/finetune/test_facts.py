@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from bert_tf.tasks.classify.rows import TextExample
+from bert_tf.encoding.choices import ChoiceExample
+from bert_tf.encoding.spans import SquadExample
+from bert_tf.encoding.texts import TextExample
+from bert_tf.encoding.words import Sentence
 from bert_tf.tasks.entry import TaskFiles
 from bert_tf.tasks.finetune.facts import data_facts, sample_inputs
-from bert_tf.tasks.ner.files import Sentence
 from bert_tf.tasks.registry import task_class
-from bert_tf.tasks.squad.files import SquadExample
-from bert_tf.tasks.swag.files import ChoiceExample
 
 WORDS = ("Ada", "lives", "here", ".")
 CASES = [

@@ -12,14 +12,13 @@ import pytest
 from scipy import stats
 
 from bert_tf.cli import main
-from bert_tf.tasks.classify.base import LabelAnswer, NumberAnswer
-from bert_tf.tasks.classify.rows import TextExample
+from bert_tf.data.schema import SINGLE_OUTPUT
+from bert_tf.encoding.rows import EncodedRows
+from bert_tf.encoding.texts import LabelAnswer, NumberAnswer, TextExample
 from bert_tf.tasks.glue import submission
 from bert_tf.tasks.glue.tasks import StsbTask
 from bert_tf.tasks.input_errors import InputErrors
 from bert_tf.tasks.registry import TASKS, task_class, task_of
-from bert_tf.tasks.rows import EncodedRows
-from bert_tf.training.losses import SINGLE_OUTPUT
 from tests.support.tasks.text_examples import write_lines
 
 PARSES = ["promptID", "pairID", "genre", *(f"sentence{n}_{kind}" for kind in ("binary_parse", "parse") for n in (1, 2))]
@@ -206,10 +205,12 @@ def test_scores_are_clipped_and_rounded_for_the_leaderboard(tmp_path: Path) -> N
     examples = examples_of("0", "1", "5")
     rows = EncodedRows(np.zeros(6, np.int32), np.arange(0, 7, 2), np.full(3, 2), 0, examples=np.arange(3))
     answers = StsbTask().answers(examples, rows, {SINGLE_OUTPUT: np.float32([[-0.2], [1.23456], [5.3]])})
-    assert [answer.number for answer in answers] == [0.0, 1.235, 5.0]
+    assert [answer.number for answer in answers] == pytest.approx([-0.2, 1.23456, 5.3])
     StsbTask().write(tmp_path / "p.tsv", iter([(examples[:2], answers[:2]), (examples[2:], answers[2:])]))
     assert (tmp_path / "p.tsv").read_bytes() == b"index\tprediction\n0\t0.000\n1\t1.235\n2\t5.000\n"
-    assert StsbTask().read_answers(tmp_path / "p.tsv", examples) == answers
+    written = StsbTask().read_answers(tmp_path / "p.tsv", examples)
+    assert [answer.number for answer in written] == [0.0, 1.235, 5.0]
+    assert StsbTask().score(examples, answers) == StsbTask().score(examples, written)
 
 
 def test_labels_are_written_by_index_and_read_in_any_order(tmp_path: Path) -> None:

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from bert_tf.encoding.words import NerAnswer
 from bert_tf.tasks.input_errors import InputErrors
 from bert_tf.tasks.ner.files import read_columns
 from bert_tf.tasks.ner.task import NerTask
-from bert_tf.tasks.ner.texts import NerAnswer
 
 FIRST_AND_LAST = (0, -1)
 CONLL = b"""-DOCSTART- -X- -X- O
@@ -152,7 +152,7 @@ TAGS = [NerAnswer(tags) for tags in (("I-PER", "O"), ("O", "I-LOC"), ("O",))]
 )  # fmt: skip
 def test_predictions_keep_the_layout_of_the_file(tmp_path, content, columns, expected):
     path, output = write(tmp_path, content), tmp_path / "out"
-    task = NerTask(*columns, scheme="IOB1")
+    task = NerTask(token_column=columns[0], tag_column=columns[1], scheme="IOB1")
     sentences = list(task.read(path, InputErrors()))
     # Reads the file in two parts, as for files larger than memory.
     task.write(output, iter([(sentences[:1], TAGS[:1]), (sentences[1:], TAGS[1:])]))

@@ -10,11 +10,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from bert_tf.encoding.words import NerAnswer, Sentence
 from bert_tf.reports.tasks.scored import ScoredSpans, Span
 from bert_tf.tasks.input_errors import InputErrors
-from bert_tf.tasks.ner.files import Sentence
 from bert_tf.tasks.ner.task import NerTask
-from bert_tf.tasks.ner.texts import NerAnswer
 from bert_tf.tasks.registry import task_of
 from bert_tf.text.tokenizer import BertTokenizer
 from bert_tf.text.vocabulary import SPECIAL_TOKENS, Vocabulary

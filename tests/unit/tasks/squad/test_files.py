@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from bert_tf.cli import main
+from bert_tf.encoding.answers import Candidate, SquadAnswer
+from bert_tf.encoding.span_metric import metrics_v2, normalized, points_v1, points_v2
 from bert_tf.tasks.input_errors import InputErrors
-from bert_tf.tasks.squad.answers import Candidate, SquadAnswer
-from bert_tf.tasks.squad.metric import metrics_v2, normalized, points_v1, points_v2
 from bert_tf.tasks.squad.task import Squad1Task, Squad2Task
 from tests.support.tasks.squad_examples import example, question, write_file
 

@@ -10,13 +10,13 @@ import pytest
 
 from bert_tf.config import BertConfig
 from bert_tf.data.schema import PADDING_MASK, SEGMENT_IDS, TOKEN_IDS
+from bert_tf.encoding.batches import training_batches
+from bert_tf.encoding.choices import ChoiceAnswer, ChoiceExample
+from bert_tf.encoding.inference import outputs_of
 from bert_tf.reports.tasks.scored import ScoredLabel, ScoredLabels
-from bert_tf.tasks.inference import outputs_of
 from bert_tf.tasks.input_errors import InputErrors
 from bert_tf.tasks.registry import task_of
-from bert_tf.tasks.rows import training_batches
-from bert_tf.tasks.swag.files import ChoiceExample
-from bert_tf.tasks.swag.task import ChoiceAnswer, SwagTask
+from bert_tf.tasks.swag.task import SwagTask
 from bert_tf.text.tokenizer import BertTokenizer
 from bert_tf.text.vocabulary import SPECIAL_TOKENS, Vocabulary
 

@@ -1,0 +1,1 @@
+"""Turns texts into rows of tokens, once for files, Keras and exported graphs."""
