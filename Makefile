@@ -86,9 +86,10 @@ notebooks: $(READY) checkpoints
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[notebooks]'
 	BERT_TF_CHECKPOINTS=$(CHECKPOINTS) $(BIN)/python docs/notebooks.py
 
-# Counts functions that are long, complex or have many parameters; never fails.
+# Counts functions that are long, complex or have many parameters, files that calls enter, and lines; never fails.
 advice: $(READY)
 	$(BIN)/ruff check --exit-zero --statistics --select C901,PLR0913,PLR0915
+	$(BIN)/python -m benchmarks.entered
 
 bench: $(READY)
 	$(BIN)/python -m benchmarks.run

@@ -250,7 +250,7 @@ class HostileClient:
         return self._post(b'{"instances": ["%s"]}' % text, f"/v1/models/{self._model}:predict")
 
     def _compressed(self) -> tuple[str, bool]:
-        body = gzip.compress(b" " * self._random.choice([2**20, 2**28]))
+        body = gzip.compress(b" " * self._random.choice([2**20, 2**28]), mtime=0)
         return self._post(body, headers={"Content-Encoding": "gzip"})
 
     def _context(self) -> tuple[str, bool]:
@@ -259,7 +259,7 @@ class HostileClient:
 
     def _members(self) -> tuple[str, bool]:
         empty, count = gzip.compress(b"", mtime=0), self._random.choice([10, 10_000, 800_000])
-        return self._post(empty * count + gzip.compress(b"{}"), headers={"Content-Encoding": "gzip"})
+        return self._post(empty * count + gzip.compress(b"{}", mtime=0), headers={"Content-Encoding": "gzip"})
 
     def _content(self) -> tuple[str, bool]:
         request = self._request()

@@ -17,10 +17,10 @@ from benchmarks.step_row import Row, examples
 from bert_tf.config import TrainingConfig
 from bert_tf.config.model import NAMED_SIZES, SIZES
 from bert_tf.models import BertBackbone, BertPretrainer
+from bert_tf.optim.build import OPTIMIZERS, make_optimizer
 from bert_tf.training.backends.tensorflow import TensorFlowTrainingModel
 from bert_tf.training.losses import PRETRAINING
 from bert_tf.training.malloc import tune_allocator
-from bert_tf.training.optim.build import OPTIMIZERS, make_optimizer
 
 _ROWS, _LENGTH, _DEVICES = 8, 128, 8
 # Tokens of a batch: 32 x 128, and 256 x 512, the paper's.

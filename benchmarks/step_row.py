@@ -25,10 +25,10 @@ from bert_tf.data.input.packing import pack_batch
 from bert_tf.data.schema import MASK_POSITIONS, MLM_LOGITS, NSP_LOGITS, PADDING_MASK, SEGMENT_IDS, TOKEN_IDS
 from bert_tf.layers.computation import set_computation
 from bert_tf.models import BertBackbone, BertPretrainer
+from bert_tf.optim.build import make_optimizer
 from bert_tf.training.backends import Backend, current_backend, precision_scope
 from bert_tf.training.logging.flops import measured_peak, step_flops
 from bert_tf.training.losses import PRETRAINING, TrainingModel
-from bert_tf.training.optim.build import make_optimizer
 
 _WARMUP, _STEPS, _SEED = 3, 1000, 1
 # Share of the tokens to predict.

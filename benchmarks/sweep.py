@@ -218,8 +218,8 @@ class Sweep:
 
         from bert_tf.layers.computation import set_computation
         from bert_tf.models import BertBackbone, BertPretrainer
+        from bert_tf.optim.build import make_optimizer
         from bert_tf.training.backends import precision_scope
-        from bert_tf.training.optim.build import make_optimizer
 
         self.group, self.examples = group, examples
         shares = [share for setting in group.settings for share in (setting.masked, setting.masked_last)]

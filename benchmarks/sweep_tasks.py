@@ -166,9 +166,9 @@ def train(
 
     from bert_tf.layers.computation import set_computation
     from bert_tf.models import BertBackbone, BertTextClassifier, BertTokenClassifier
+    from bert_tf.optim.build import make_optimizer
     from bert_tf.training.backends import precision_scope
     from bert_tf.training.losses import TrainingModel
-    from bert_tf.training.optim.build import make_optimizer
 
     weights_of = [dict(np.load(path)) for path in encoders]
     vocabulary_size = weights_of[0]["embeddings/token_embedding/embeddings"].shape[0]

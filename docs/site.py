@@ -39,7 +39,7 @@ REFERENCE = {
     "text": ("bert_tf.text",),
     "data": ("bert_tf.data",),
     "layers": ("bert_tf.layers",),
-    "training": ("bert_tf.training",),
+    "training": ("bert_tf.training", "bert_tf.optim"),
     "tasks": ("bert_tf.tasks",),
     "config": ("bert_tf.config",),
     "serving": ("bert_tf.conversion", "bert_tf.export", "bert_tf.serving"),
@@ -148,12 +148,14 @@ def reference_pages() -> dict[str, str]:
     """Returns the pages of the reference: the public names of `bert_tf`, by package."""
     homes = _public_names()
     pages = {}
-    for page, packages in REFERENCE.items():
-        names = [
-            f"{home}.{name}"
-            for name, home in sorted(homes.items())
-            if any(f"{home}.".startswith(f"{package}.") for package in packages)
-        ]
+    pages_of = {package: page for page, packages in REFERENCE.items() for package in packages}
+    for page in REFERENCE:
+        names = []
+        for name, home in sorted(homes.items()):
+            # A package may be in another one.
+            holders = [package for package in pages_of if f"{home}.".startswith(f"{package}.")]
+            if holders and pages_of[max(holders, key=len)] == page:
+                names.append(f"{home}.{name}")
         names += FURTHER.get(page, ())
         title = "Conversion, export, serving" if page == "serving" else page.capitalize()
         entries = "\n".join(f"::: {name}\n" for name in names)

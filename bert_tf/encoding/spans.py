@@ -120,7 +120,9 @@ def make_windows(
     contexts = _tokenized(examples, tokenizer)
     queries = tokenizer.tokenize([example.question for example in examples])
     query_sizes = np.minimum(np.diff(queries.row_splits), max_query_length)
-    of, begins, held = _cut(contexts.sizes, length - _SPECIAL - query_sizes, stride)
+    sizes = tf.constant(query_sizes), tf.constant(contexts.sizes)
+    cut = cut_in_graph(window_counts(*sizes, length, stride), *sizes, length, stride)
+    of, begins, held = (values.numpy() for values in (cut.of, cut.begins, cut.held))
     first_lengths = query_sizes[of] + 2
     row_splits = np.concatenate([[0], np.cumsum(first_lengths + held + 1)])
     origins = contexts.tokens.row_splits[contexts.of_question][of] + begins
@@ -147,55 +149,19 @@ def make_windows(
 
 
 def scored_tokens(windows: Windows, questions: int) -> ScoredTokens:
-    """Selects the window in which each context token of Q questions is scored.
-
-    The context of a token is the smaller of the numbers of tokens to its left and right, plus a hundredth of the tokens
-    in the window. The first of equal windows is selected (as in run_squad.py).
-    """
+    """Selects the window in which each context token of Q questions is scored, as `scored_in_graph`."""
     counts = np.bincount(windows.examples, minlength=questions)
     rows = np.cumsum(counts) - counts
     held, begins = windows.held, windows.origins - np.repeat(windows.origins[rows], counts)
-    room, last = held[rows], rows + counts - 1
+    last = rows + counts - 1
     step = np.where(counts > 1, begins[np.minimum(rows + 1, len(windows) - 1)], 1)
     sizes = begins[last] + held[last]
+    number = np.arange(len(windows)) - np.repeat(rows, counts)
+    cut = GraphWindows(*map(tf.constant, (windows.examples, number, begins, held, counts, held[rows], step)))
+    found = scored_in_graph(cut, tf.constant(windows.first_lengths[rows] - 2, tf.int64), tf.constant(sizes))
+    at = windows.row_splits[found.rows.numpy()]
     splits = np.concatenate([[0], np.cumsum(sizes)])
-    of = np.repeat(np.arange(questions), sizes)
-    token = _ranges(np.zeros_like(sizes), sizes)
-    row = rows[of] + _best_windows(token, room[of], step[of], counts[of], sizes[of])
-    context = windows.row_splits[row] + windows.first_lengths[row]
-    return ScoredTokens(splits, context + token - begins[row], context + held[row], windows.origins[rows])
-
-
-def _best_windows(
-    token: np.ndarray, room: np.ndarray, step: np.ndarray, counts: np.ndarray, sizes: np.ndarray
-) -> np.ndarray:
-    """Returns, for each token, the number of its question's window where it has the most context.
-
-    All windows of a question except the last hold `room` tokens; among these, the one with the nearest middle is best.
-    """
-    nearest = -((step + room - 1 - 2 * token) // (2 * step))
-    full = np.clip(nearest, 0, np.maximum(counts - 2, 0))
-    begin, last_begin = full * step, (counts - 1) * step
-
-    right = begin + room - 1 - token
-    in_last = _context(token - last_begin, sizes - 1 - token) > _context(token - begin, right)
-    return np.where((token >= last_begin) & (in_last | (right < 0)), counts - 1, full)
-
-
-def _context(left: np.ndarray, right: np.ndarray) -> np.ndarray:
-    return 100 * np.minimum(left, right) + left + right + 1
-
-
-def _cut(sizes: np.ndarray, room: np.ndarray, stride: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Splits contexts of these sizes into windows of at most `room` tokens, (Q,) each.
-
-    Returns the question of each window, its first context token, and its number of context tokens: (N,) each.
-    """
-    step = np.minimum(room, stride)
-    counts = np.where(sizes <= room, 1, -((room - sizes) // step) + 1)
-    of = np.repeat(np.arange(len(sizes)), counts)
-    begins = _ranges(np.zeros_like(counts), counts) * step[of]
-    return of, begins, np.minimum(room[of], sizes[of] - begins)
+    return ScoredTokens(splits, at + found.places.numpy(), at + found.limits.numpy(), windows.origins[rows])
 
 
 def _tokenized(examples: Sequence[SquadExample], tokenizer: TextTokenizer) -> _Contexts:

@@ -30,10 +30,10 @@ REGISTERED = {
     "bert_tf.models.preprocessors.spans": ("BertSpanPreprocessor",),
     "bert_tf.models.preprocessors.text": ("BertTextPreprocessor",),
     "bert_tf.models.preprocessors.words": ("BertWordPreprocessor",),
-    "bert_tf.training.compile_defaults": ("Accuracy", "FinetuneAdamW", "MaskedLMLoss", "WeightedCrossEntropy"),
-    "bert_tf.training.optim.muon": ("Muon",),
-    "bert_tf.training.optim.optimizers": ("AdamW", "Lamb", "LossScaleOptimizer"),
-    "bert_tf.training.optim.schedules": ("LinearWarmupDecay", "OriginalWarmupDecay", "Trapezoidal"),
+    "bert_tf.optim.compile_defaults": ("Accuracy", "FinetuneAdamW", "MaskedLMLoss", "WeightedCrossEntropy"),
+    "bert_tf.optim.muon": ("Muon",),
+    "bert_tf.optim.optimizers": ("AdamW", "Lamb", "LossScaleOptimizer"),
+    "bert_tf.optim.schedules": ("LinearWarmupDecay", "OriginalWarmupDecay", "Trapezoidal"),
 }  # fmt: skip
 
 
@@ -41,7 +41,8 @@ def register_with_keras() -> None:
     """Registers stand-ins for the classes of this package now if Keras is imported, otherwise when it is."""
     if "keras" in sys.modules:
         _register()
-    else:
+    elif not any(isinstance(finder, _KerasImport) for finder in sys.meta_path):
+        # `bert_tf` may be reloaded.
         sys.meta_path.insert(0, _KerasImport())
 
 

@@ -16,13 +16,29 @@ serialized tf.Examples. The modules of `bert_tf.export.kinds` describe the outpu
 
 from __future__ import annotations
 
-import importlib
+from collections.abc import Callable
 
 import keras
 
 from bert_tf.config import ConfigError
 from bert_tf.export.kinds.base import Signatures
-from bert_tf.models import MODEL_KINDS, Preset
+from bert_tf.export.kinds.choices import ChoiceSignatures
+from bert_tf.export.kinds.encoder import EncoderSignatures
+from bert_tf.export.kinds.entities import EntitySignatures
+from bert_tf.export.kinds.pretrainer import PretrainerSignatures
+from bert_tf.export.kinds.spans import SpanSignatures
+from bert_tf.export.kinds.texts import TextSignatures
+from bert_tf.models import Preset
+
+# Functions from preset, length and number of candidates to signatures, by the kind of the preset.
+KINDS: dict[str, Callable[[Preset, int | None, int], Signatures]] = {
+    "BertBackbone": EncoderSignatures.of,
+    "BertMultipleChoice": ChoiceSignatures.of,
+    "BertPretrainer": PretrainerSignatures.of,
+    "BertSpanPredictor": SpanSignatures.of,
+    "BertTextClassifier": TextSignatures.of,
+    "BertTokenClassifier": EntitySignatures.of,
+}
 
 
 def signatures_of(preset: Preset, *, max_sequence_length: int | None = None, top_k: int = 5) -> Signatures:
@@ -38,9 +54,6 @@ def signatures_of(preset: Preset, *, max_sequence_length: int | None = None, top
             f"signatures are TensorFlow graphs and need the Keras backend tensorflow. "
             f"Received: {keras.backend.backend()}. Set KERAS_BACKEND=tensorflow."
         )
-    path = MODEL_KINDS[preset.kind].signatures
-    if path is None:
-        served = ", ".join(sorted(name for name, kind in MODEL_KINDS.items() if kind.signatures))
-        raise ConfigError(f"the preset must be one of {served} to have signatures. Received: {preset.kind}")
-    module, _, name = path.partition(":")
-    return getattr(importlib.import_module(module), name).of(preset, max_sequence_length, top_k)
+    if preset.kind not in KINDS:
+        raise ConfigError(f"the preset must be one of {', '.join(KINDS)} to have signatures. Received: {preset.kind}")
+    return KINDS[preset.kind](preset, max_sequence_length, top_k)

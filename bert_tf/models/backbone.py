@@ -27,7 +27,7 @@ from bert_tf.models.kinds import register_model
 _FINAL = "final_layer_norm"
 
 
-@register_model(signatures="bert_tf.export.kinds.encoder:EncoderSignatures", convertible=True)
+@register_model(convertible=True)
 class BertBackbone(PresetModel):
     """The transformer encoder of BERT (arXiv 1810.04805, section 3).
 

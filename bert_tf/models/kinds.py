@@ -31,13 +31,11 @@ class ModelKind:
 
     Args:
         model: model class.
-        signatures: `module:class` of the signatures of exported models; None if the model cannot be exported.
         head: head of the task; None for an encoder, for pre-training, and for models that other formats do not support.
         convertible: whether other formats support the model.
     """
 
     model: type[Any]
-    signatures: str | None
     head: Head | None
     convertible: bool
 
@@ -51,19 +49,16 @@ class ModelKind:
 MODEL_KINDS: dict[str, ModelKind] = {}
 
 
-def register_model(
-    *, signatures: str | None = None, head: Head | None = None, convertible: bool = False
-) -> Callable[[type[Any]], type[Any]]:
+def register_model(*, head: Head | None = None, convertible: bool = False) -> Callable[[type[Any]], type[Any]]:
     """Returns a decorator that registers a model class as a kind of model, and with Keras.
 
     Args:
-        signatures: `module:class` of the signatures of exported models; None if the model cannot be exported.
         head: head of the task in checkpoints of other formats.
         convertible: whether other formats support a model without `head`.
     """
 
     def register(model: type[Any]) -> type[Any]:
-        MODEL_KINDS[model.__name__] = ModelKind(model, signatures, head, convertible or head is not None)
+        MODEL_KINDS[model.__name__] = ModelKind(model, head, convertible or head is not None)
         return keras.saving.register_keras_serializable(package="bert_tf")(model)
 
     return register

@@ -48,7 +48,6 @@ class BertMaskedLM(TextTaskModel):
         [[3]]
     """
 
-    preprocessor_class: ClassVar[str] = "bert_tf.models.preprocessors.masked_lm:BertMaskedLMPreprocessor"
     objective: ClassVar[str] = "masked_lm"
 
     def __init__(self, backbone: BertBackbone, name: str = "bert_masked_lm", **kwargs: Any) -> None:
@@ -60,6 +59,13 @@ class BertMaskedLM(TextTaskModel):
         positions = keras.Input(shape=(None,), dtype="int32", name=MASK_POSITIONS)
         outputs = masked_lm_head(backbone)(backbone(backbone.input)["sequence_output"], positions)
         super().__init__(backbone, backbone.input | {MASK_POSITIONS: positions}, outputs, {}, name, **kwargs)
+
+    @classmethod
+    def preprocessor_class(cls) -> Any:
+        """Returns the class of the preprocessor, which needs TensorFlow."""
+        from bert_tf.models.preprocessors.masked_lm import BertMaskedLMPreprocessor
+
+        return BertMaskedLMPreprocessor
 
     def fill_mask(self, x: Any, top: int = 5) -> list[list[list[tuple[str, float]]]]:
         """Returns the most probable tokens at each `[MASK]`.

@@ -18,7 +18,6 @@ from bert_tf.models.task_model import TextTaskModel
 
 
 @register_model(
-    signatures="bert_tf.export.kinds.choices:ChoiceSignatures",
     head=Head("multiple_choice", prefix="cls/choice/", outputs=1),
 )
 class BertMultipleChoice(TextTaskModel):
@@ -47,7 +46,6 @@ class BertMultipleChoice(TextTaskModel):
         (1, 3)
     """
 
-    preprocessor_class: ClassVar[str] = "bert_tf.models.preprocessors.choices:BertChoicePreprocessor"
     objective: ClassVar[str] = "classification"
 
     dropout: float
@@ -61,6 +59,13 @@ class BertMultipleChoice(TextTaskModel):
         scores = logits(backbone, pooled(backbone, encoded), 1, dropout)
         outputs = UnfoldChoices(name="unfold_choices")(scores, next(iter(inputs.values())))
         super().__init__(backbone, inputs, outputs, {"dropout": dropout}, name, **kwargs)
+
+    @classmethod
+    def preprocessor_class(cls) -> Any:
+        """Returns the class of the preprocessor, which needs TensorFlow."""
+        from bert_tf.models.preprocessors.choices import BertChoicePreprocessor
+
+        return BertChoicePreprocessor
 
     def predict_labels(self, x: Any) -> list[int]:
         """Returns the number of the most probable choice of each text.

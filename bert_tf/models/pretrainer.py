@@ -18,7 +18,7 @@ from bert_tf.models.base import TaskModel
 from bert_tf.models.kinds import register_model
 
 
-@register_model(signatures="bert_tf.export.kinds.pretrainer:PretrainerSignatures", convertible=True)
+@register_model(convertible=True)
 class BertPretrainer(TaskModel):
     """Masked language model and next sentence prediction (arXiv 1810.04805, section 3.1).
 

@@ -16,7 +16,6 @@ from bert_tf.models.task_model import TextTaskModel
 
 
 @register_model(
-    signatures="bert_tf.export.kinds.spans:SpanSignatures",
     head=Head("question_answering", prefix="cls/squad/", outputs=2),
 )
 class BertSpanPredictor(TextTaskModel):
@@ -42,13 +41,19 @@ class BertSpanPredictor(TextTaskModel):
         {'start_logits': (1, 6), 'end_logits': (1, 6)}
     """
 
-    preprocessor_class: ClassVar[str] = "bert_tf.models.preprocessors.spans:BertSpanPreprocessor"
     objective: ClassVar[str] = "spans"
 
     def __init__(self, backbone: Encoder, name: str = "bert_span_predictor", **kwargs: Any) -> None:
         scores = logits(backbone, backbone(backbone.input)["sequence_output"], 2, dropout=0.0)
         outputs = {START_LOGITS: scores[..., 0], END_LOGITS: scores[..., 1]}
         super().__init__(backbone, backbone.input, outputs, {}, name, **kwargs)
+
+    @classmethod
+    def preprocessor_class(cls) -> Any:
+        """Returns the class of the preprocessor, which needs TensorFlow."""
+        from bert_tf.models.preprocessors.spans import BertSpanPreprocessor
+
+        return BertSpanPreprocessor
 
     def predict_answers(self, x: Any) -> list[str]:
         """Returns the best answer to each question, over all windows of its context; "" for no answer.

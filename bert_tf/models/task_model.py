@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import importlib
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -19,14 +18,13 @@ from bert_tf.models import presets
 from bert_tf.models.base import TaskModel
 from bert_tf.models.preset_sources import open_preset
 from bert_tf.models.weights import copy_weights
+from bert_tf.optim import compile_defaults
 from bert_tf.text.vocabulary import Vocabulary
 
 logger = logging.getLogger(__name__)
 
 AUTO = "auto"
 _PROJECTIONS = ("query", "key", "value", "attention_output")
-# Imported when they are needed: models run without TensorFlow and import neither training nor preprocessing.
-_DEFAULTS = "bert_tf.training.compile_defaults"
 
 
 class TextTaskModel(TaskModel):
@@ -37,15 +35,12 @@ class TextTaskModel(TaskModel):
 
     Args:
         *args: arguments of `TaskModel`.
-        preprocessor: the preprocessor, of the class `preprocessor_class`; None for models of token ids only.
+        preprocessor: the preprocessor, of `preprocessor_class()`; None for models of token ids only.
         **kwargs: arguments of `TaskModel`.
     """
 
-    preprocessor_class: ClassVar[str]
-    """`module:class` of the preprocessor."""
-
     objective: ClassVar[str]
-    """Function of `training.compile_defaults` that returns the default loss and metrics."""
+    """Function of `optim.compile_defaults` that returns the default loss and metrics."""
 
     def __init__(self, *args: Any, preprocessor: Any = None, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -149,9 +144,14 @@ class TextTaskModel(TaskModel):
         return False
 
     @classmethod
+    def preprocessor_class(cls) -> Any:
+        """Returns the class of the preprocessor, which needs TensorFlow."""
+        raise NotImplementedError
+
+    @classmethod
     def _preprocessor_of(cls, preset: presets.Preset) -> Any:
         try:
-            preprocessor_class = _resolved(cls.preprocessor_class)
+            preprocessor_class = cls.preprocessor_class()
         except ModuleNotFoundError as error:
             if error.name not in ("tensorflow", "tensorflow_text"):
                 raise
@@ -194,7 +194,6 @@ class TextTaskModel(TaskModel):
         Raises:
             ConfigError: for `learning_rate` or `layer_decay` with another optimizer, or values out of range.
         """
-        defaults = importlib.import_module(_DEFAULTS)
         usual = rate_of_width(FINETUNING_RATE, presets.encoder_of(self).config.hidden_dim)
         rate = usual if learning_rate is None else learning_rate
         if optimizer != AUTO and (learning_rate is not None or layer_decay != 1.0):
@@ -203,7 +202,7 @@ class TextTaskModel(TaskModel):
             raise ConfigError(
                 f"`learning_rate` must be positive and `layer_decay` in (0, 1]. Received: {rate} and {layer_decay}"
             )
-        settings = {} if loss != AUTO else getattr(defaults, self._objective())()
+        settings = {} if loss != AUTO else getattr(compile_defaults, self._objective())()
         if loss != AUTO:
             settings["loss"] = loss
         if metrics != AUTO:
@@ -211,7 +210,7 @@ class TextTaskModel(TaskModel):
             settings["metrics"] = metrics
         self._auto_optimizer = (rate, layer_decay) if optimizer == AUTO else None
         if optimizer == AUTO:
-            optimizer = defaults.optimizer(self, None, rate, layer_decay)
+            optimizer = compile_defaults.optimizer(self, None, rate, layer_decay)
             # The width of batches varies, and XLA compiles each width.
             jit = {"jit_compile": False} if keras.backend.backend() == "tensorflow" else {}
             kwargs = jit | kwargs
@@ -230,7 +229,6 @@ class TextTaskModel(TaskModel):
 
     def compile_from_config(self, config: dict[str, Any]) -> None:
         """Compiles the model with the result of `get_compile_config`."""
-        importlib.import_module(_DEFAULTS)
         # Files of version 0.2.0 have a key of its own for it.
         auto_optimizer = config.get("auto_optimizer")
         if isinstance(config.get("optimizer"), dict):
@@ -249,7 +247,7 @@ class TextTaskModel(TaskModel):
             self._renew_optimizer(steps)
             return
         inner = getattr(self.optimizer, "inner_optimizer", self.optimizer)
-        inner.learning_rate = importlib.import_module(_DEFAULTS).schedule(done + steps, self._auto_optimizer[0])
+        inner.learning_rate = compile_defaults.schedule(done + steps, self._auto_optimizer[0])
         self.train_function = None
 
     def fit(
@@ -286,8 +284,7 @@ class TextTaskModel(TaskModel):
         if labels is not None and self._objective() == "classification" and history.history.get("accuracy"):
             rate = None if self._auto_optimizer is None else self._auto_optimizer[0]
             width, accuracy = presets.encoder_of(self).config.hidden_dim, history.history["accuracy"][-1]
-            remark_on = importlib.import_module(_DEFAULTS).remark_on
-            if remark := remark_on(labels, accuracy, steps, passes, rate, width):
+            if remark := compile_defaults.remark_on(labels, accuracy, steps, passes, rate, width):
                 logger.warning(remark)
         return history
 
@@ -410,8 +407,7 @@ class TextTaskModel(TaskModel):
         if self._auto_optimizer is not None:
             strategy = getattr(self, "distribute_strategy", None)
             with strategy.scope() if strategy is not None else contextlib.nullcontext():
-                defaults = importlib.import_module(_DEFAULTS)
-                self.optimizer = defaults.optimizer(self, steps, *self._auto_optimizer)
+                self.optimizer = compile_defaults.optimizer(self, steps, *self._auto_optimizer)
         self.train_function = None
 
     def save_to_preset(
@@ -461,7 +457,7 @@ class TextTaskModel(TaskModel):
         """Builds the model from the result of `get_config`."""
         if config.get("preprocessor") is not None:
             # Registers the class with Keras.
-            _resolved(cls.preprocessor_class)
+            cls.preprocessor_class()
             preprocessor = keras.saving.deserialize_keras_object(config["preprocessor"], custom_objects)
             config = config | {"preprocessor": preprocessor}
         return super().from_config(config, custom_objects)
@@ -475,12 +471,6 @@ _DATA_OPTIONS: dict[str, Any] = {
     "validation_batch_size": None,
     "shuffle": True,
 }
-
-
-def _resolved(name: str) -> Any:
-    """Returns the object of a name `module:attribute`."""
-    module, _, attribute = name.partition(":")
-    return getattr(importlib.import_module(module), attribute)
 
 
 # Names of the dtypes of texts in TensorFlow, Keras and pandas.

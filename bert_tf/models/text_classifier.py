@@ -6,7 +6,7 @@ Shape legend: B batch, S sequence, C classes.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 import keras
 
@@ -22,7 +22,7 @@ from bert_tf.models.task_model import TextTaskModel
 from bert_tf.models.weights import copy_weights
 
 
-@register_model(signatures="bert_tf.export.kinds.texts:TextSignatures", head=Head("sequence_classification", prefix=""))
+@register_model(head=Head("sequence_classification", prefix=""))
 class BertTextClassifier(TextTaskModel):
     """Classifies single texts or text pairs (arXiv 1810.04805, section 4.1).
 
@@ -55,8 +55,6 @@ class BertTextClassifier(TextTaskModel):
         (2, 2)
     """
 
-    preprocessor_class: ClassVar[str] = "bert_tf.models.preprocessors.text:BertTextPreprocessor"
-
     num_classes: int
     dropout: float
     pooling: str
@@ -75,6 +73,13 @@ class BertTextClassifier(TextTaskModel):
         outputs = logits(backbone, features, num_classes, dropout)
         arguments = {"num_classes": num_classes, "dropout": dropout, "pooling": pooling}
         super().__init__(backbone, backbone.input, outputs, arguments, name, **kwargs)
+
+    @classmethod
+    def preprocessor_class(cls) -> Any:
+        """Returns the class of the preprocessor, which needs TensorFlow."""
+        from bert_tf.models.preprocessors.text import BertTextPreprocessor
+
+        return BertTextPreprocessor
 
     def predict_labels(self, x: Any) -> list[Any]:
         """Returns the most probable class of each text: its name if the preprocessor has `labels`, or its number.

@@ -13,9 +13,7 @@ from bert_tf.models.kinds import Head, register_model
 from bert_tf.models.task_model import TextTaskModel
 
 
-@register_model(
-    signatures="bert_tf.export.kinds.entities:EntitySignatures", head=Head("token_classification", prefix="cls/token/")
-)
+@register_model(head=Head("token_classification", prefix="cls/token/"))
 class BertTokenClassifier(TextTaskModel):
     """Classifies every token, for example for named entities (arXiv 1810.04805, section 5.3).
 
@@ -43,7 +41,6 @@ class BertTokenClassifier(TextTaskModel):
         (1, 4, 9)
     """
 
-    preprocessor_class: ClassVar[str] = "bert_tf.models.preprocessors.words:BertWordPreprocessor"
     objective: ClassVar[str] = "token_classification"
 
     num_classes: int
@@ -62,6 +59,13 @@ class BertTokenClassifier(TextTaskModel):
         outputs = logits(backbone, features, num_classes, dropout)
         arguments = {"num_classes": num_classes, "dropout": dropout}
         super().__init__(backbone, backbone.input, outputs, arguments, name, **kwargs)
+
+    @classmethod
+    def preprocessor_class(cls) -> Any:
+        """Returns the class of the preprocessor, which needs TensorFlow."""
+        from bert_tf.models.preprocessors.words import BertWordPreprocessor
+
+        return BertWordPreprocessor
 
     def predict_labels(self, x: Any) -> list[list[Any]]:
         """Returns the most probable class of each word: its name if the preprocessor has `labels`, or its number.

@@ -19,6 +19,7 @@ from bert_tf.config.preset_names import CHECKPOINTS_NAME
 from bert_tf.encoding.rows import Model
 from bert_tf.entry.amounts import available_cores, plural
 from bert_tf.layers.computation import set_computation
+from bert_tf.optim.build import averaged_weights, averages, keep_averages, make_optimizer, set_halved
 from bert_tf.storage import refresh, settle, working_copy
 from bert_tf.training.backends import current_backend, precision_scope
 from bert_tf.training.evaluation.baselines import Evaluation
@@ -32,7 +33,6 @@ from bert_tf.training.loop.extension import Extension, with_former_warmup
 from bert_tf.training.loop.nan_recovery import NanRecovery
 from bert_tf.training.loop.preemption import PreemptionHandler
 from bert_tf.training.loop.profiler import StepProfile, check_profiled_steps
-from bert_tf.training.optim.build import averaged_weights, averages, keep_averages, make_optimizer, set_halved
 from bert_tf.training.output import TENSORBOARD_NAME, is_chief, make_output
 from bert_tf.training.run_spec import RunSpec, TrainingData
 from bert_tf.training.validation import validate_config

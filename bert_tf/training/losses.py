@@ -14,8 +14,9 @@ from keras import ops
 
 from bert_tf.data.schema import END_LOGITS, MLM_LOGITS, NSP_LOGITS, PADDING_MASK, SINGLE_OUTPUT, START_LOGITS
 from bert_tf.layers.pooling import without_padding
+from bert_tf.optim.compile_defaults import is_correct
+from bert_tf.optim.optimizers import global_norm
 from bert_tf.training.loop.compiled_shapes import CompiledShapes
-from bert_tf.training.optim.optimizers import global_norm
 
 
 @dataclass(frozen=True)
@@ -213,14 +214,6 @@ def cross_entropy(targets, logits):
 def squared_error(targets, values):
     """Returns the squared differences, float32 (...,), of targets (...,) and values (..., 1)."""
     return ops.square(ops.cast(values[..., 0], "float32") - ops.cast(targets, "float32"))
-
-
-def is_correct(targets, logits):
-    """Returns 1 for each target (...,) with the highest of its logits (..., C), else 0: float32 (...,).
-
-    Of equal logits, the first counts, as in predictions.
-    """
-    return ops.cast(ops.equal(ops.cast(targets, "int32"), ops.cast(ops.argmax(logits, axis=-1), "int32")), "float32")
 
 
 def _by_output(structure: Any) -> Mapping[str, Any]:

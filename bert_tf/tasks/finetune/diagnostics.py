@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 
 from bert_tf.config import TrainingConfig
+from bert_tf.optim.chance import near_chance, ways_on
 from bert_tf.reports.tasks.scored import Scored, ScoredLabels, ScoredNumbers
-from bert_tf.training.evaluation.chance import near_chance, ways_on
 
 # Predicted numbers count as identical if their range is below this share of the range of the gold numbers.
 _NO_SPREAD = 1e-2

@@ -20,11 +20,11 @@ from bert_tf.config import TrainingConfig
 from bert_tf.data.input.dataset import Dataset
 from bert_tf.data.schema import PADDING_MASK
 from bert_tf.encoding.rows import Model
+from bert_tf.optim.optimizers import dense
 from bert_tf.training.backends.base import Backend
 from bert_tf.training.distributed.strategies import strategy_scope
 from bert_tf.training.distributed.workers import TensorFlowWorkers
 from bert_tf.training.losses import TrainingModel
-from bert_tf.training.optim.optimizers import dense
 
 # Most distinct row lengths of a task's batches if each is compiled.
 _MOST_COMPILED_WIDTHS = 4

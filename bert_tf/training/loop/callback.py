@@ -11,12 +11,12 @@ from typing import NoReturn
 import keras
 
 from bert_tf.entry.amounts import in_time
+from bert_tf.optim.build import last_rate
 from bert_tf.training.evaluation.baselines import Evaluation
 from bert_tf.training.logging.run_log import RunLog
 from bert_tf.training.loop.checkpoints import CheckpointStore, NotFiniteError
 from bert_tf.training.loop.preemption import PreemptionHandler
 from bert_tf.training.losses import TrainingModel
-from bert_tf.training.optim.build import last_rate
 
 # Timed steps from which the time left is estimated.
 TIMED_STEPS = 10

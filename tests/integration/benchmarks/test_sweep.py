@@ -25,7 +25,7 @@ from bert_tf.config import BertConfig, TrainingConfig
 from bert_tf.models import BertBackbone, BertPretrainer
 from bert_tf.training.backends import current_backend
 from bert_tf.training.losses import pretraining_objective
-from bert_tf.training.optim.build import make_optimizer
+from bert_tf.optim.build import make_optimizer
 
 examples = sweep.Examples(Path(sys.argv[1]))
 other = {"seed": 2, "learning_rate": 0.01, "momentum": 0.8, "nsp_weight": 0.3, "masked": 0.3, "first_rows": 2}

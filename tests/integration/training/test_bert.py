@@ -13,9 +13,9 @@ import pytest
 
 from bert_tf.config import BertConfig
 from bert_tf.models import BertBackbone, BertPretrainer, BertTextClassifier
+from bert_tf.optim.build import is_decayed
 from bert_tf.training.fit import fit
 from bert_tf.training.losses import CLASSIFICATION
-from bert_tf.training.optim.build import is_decayed
 from bert_tf.training.run_spec import EvaluationSpec, RunSpec, TrainingData
 from tests.support.layers.short_parts import short_parts
 from tests.support.training.tiny_run import CONFIG, LENGTH, VOCABULARY, build_model, dataset

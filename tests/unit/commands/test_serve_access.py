@@ -18,7 +18,7 @@ def options(*flags: str) -> Any:
     serve.add_arguments(parser)
     args = parser.parse_args(["--model", "m", *flags])
     serve._check(args)
-    return serve._options(args)
+    return serve._options(args, Path())
 
 
 def test_flags_reach_the_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

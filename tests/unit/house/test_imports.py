@@ -8,7 +8,7 @@ from pathlib import Path
 
 from tests.support.paths import REPOSITORY
 
-BELOW_MODELS = {"entry", "config", "storage", "text", "data", "layers"}
+BELOW_MODELS = {"entry", "config", "storage", "text", "data", "layers", "optim"}
 BELOW_TASKS = BELOW_MODELS | {"encoding", "models", "training"}
 # Package -> packages that it may import.
 ALLOWED = {
@@ -19,7 +19,8 @@ ALLOWED = {
     "data": {"entry", "config", "storage", "text"},
     "layers": {"config", "text", "data"},
     "encoding": {"entry", "config", "text", "data"},
-    "models": BELOW_MODELS,
+    "optim": {"entry", "config", "data", "layers"},
+    "models": BELOW_MODELS | {"preprocessors"},
     # A folder of `models`, which imports TensorFlow.
     "preprocessors": BELOW_MODELS | {"encoding", "models"},
     "training": BELOW_MODELS | {"encoding"},
@@ -48,6 +49,7 @@ MODULES = {
     # Both run without TensorFlow.
     ("layers", "text"): {"bert_tf.text.vocabulary"},
     ("layers", "data"): {"bert_tf.data.schema"},
+    ("optim", "data"): {"bert_tf.data.schema"},
     ("models", "text"): {"bert_tf.text.vocabulary", "bert_tf.text.byte_pair_vocabulary"},
     ("models", "data"): {"bert_tf.data.schema"},
     # A server loads SavedModels without Keras.
@@ -201,3 +203,30 @@ def test_violations_and_cycles_are_detected(tmp_path: Path) -> None:
         "bert_tf.serving.grpc.reader"
     ]
     assert cycles(imports) == [{"bert_tf.text.tokenizer", "bert_tf.text.casing"}]
+
+
+# Modules that import others by name: the registries, whose entries start quickly, and what may not be installed.
+BY_NAME = {
+    "bert_tf",
+    "bert_tf.cli",
+    "bert_tf.commands.experiments.in_process",
+    "bert_tf.commands.pipelines",
+    "bert_tf.conversion.formats.registry",
+    "bert_tf.conversion.verify.programs.google_tf1",
+    "bert_tf.entry.keras_classes",
+    "bert_tf.experiments.registry",
+    "bert_tf.export.descriptors",
+    # Checkpoints of runs and of other programs, whose readers import models.
+    "bert_tf.models.preset_sources",
+    "bert_tf.tasks.entry",
+    "bert_tf.tasks.registry",
+}
+
+
+def test_imports_by_name_are_in_registries() -> None:
+    found = {
+        name
+        for name, path in sources(REPOSITORY).items()
+        if "import_module(" in path.read_text(encoding="utf-8") and name.startswith("bert_tf")
+    }
+    assert found == BY_NAME

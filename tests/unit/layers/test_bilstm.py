@@ -81,7 +81,7 @@ def test_weighted_sum_equals_that_of_elmo():
 
 
 def test_the_factor_is_not_decayed():
-    from bert_tf.training.optim.build import is_decayed
+    from bert_tf.optim.build import is_decayed
 
     layer = WeightedSum()
     layer(np.zeros((1, 1, 2, 1), "float32"))

@@ -11,10 +11,10 @@ import tensorflow as tf
 
 from bert_tf.config import BertConfig, TrainingConfig
 from bert_tf.models import BertBackbone, BertPretrainer
+from bert_tf.optim.build import make_optimizer
 from bert_tf.training.backends import precision_scope
 from bert_tf.training.backends.tensorflow import TensorFlowTrainingModel
 from bert_tf.training.losses import PRETRAINING
-from bert_tf.training.optim.build import make_optimizer
 from tests.support.training.tiny_run import batch
 
 ROWS = 8

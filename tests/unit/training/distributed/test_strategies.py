@@ -10,11 +10,11 @@ import pytest
 import tensorflow as tf
 
 from bert_tf.config import ConfigError, TrainingConfig
+from bert_tf.optim.optimizers import dense
 from bert_tf.training.backends import precision_scope
 from bert_tf.training.backends.tensorflow import TensorFlowTrainingModel
 from bert_tf.training.distributed import strategies
 from bert_tf.training.distributed.strategies import strategy_scope
-from bert_tf.training.optim.optimizers import dense
 from tests.support.layers.short_parts import short_parts
 from tests.support.training.tiny_run import CONFIG, run
 from tests.support.training.workers import in_subprocess

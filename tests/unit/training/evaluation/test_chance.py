@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from bert_tf.training.compile_defaults import remark_on
+from bert_tf.optim.compile_defaults import remark_on
 
 
 @pytest.mark.parametrize(

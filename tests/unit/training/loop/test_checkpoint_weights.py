@@ -16,9 +16,9 @@ from bert_tf.conversion.formats.registry import read_checkpoint
 from bert_tf.models import BertBackbone, BertPretrainer, average_presets, load_backbone, load_preset
 from bert_tf.models.preset_header import write_header
 from bert_tf.models.preset_sources import open_preset
+from bert_tf.optim.build import averages, make_optimizer
 from bert_tf.text.vocabulary import SPECIAL_TOKENS, Vocabulary
 from bert_tf.training.loop.checkpoints import CheckpointStore, Writing
-from bert_tf.training.optim.build import averages, make_optimizer
 
 VOCABULARY = Vocabulary((*SPECIAL_TOKENS, "a", "b", "c"))
 CONFIG = BertConfig(

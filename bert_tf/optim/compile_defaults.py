@@ -13,11 +13,10 @@ import numpy as np
 from keras import ops
 
 from bert_tf.data.schema import END_LOGITS, START_LOGITS
-from bert_tf.training.evaluation.chance import near_chance, ways_on
-from bert_tf.training.losses import is_correct
-from bert_tf.training.optim.build import is_decayed, layer_rates
-from bert_tf.training.optim.optimizers import AdamW, LossScaleOptimizer
-from bert_tf.training.optim.schedules import LinearWarmupDecay
+from bert_tf.optim.build import is_decayed, layer_rates
+from bert_tf.optim.chance import near_chance, ways_on
+from bert_tf.optim.optimizers import AdamW, LossScaleOptimizer
+from bert_tf.optim.schedules import LinearWarmupDecay
 
 # Share of the steps in which the learning rate rises.
 _WARMUP = 0.1
@@ -201,6 +200,14 @@ def remark_on(
         ways_on(steps, epochs, learning_rate, hidden_dim, ("epochs={}", "compile(learning_rate={})")) if steps else []
     )
     return f"{remark}. Next: {', '.join([*ways, 'try another seed (`keras.utils.set_random_seed`)'])}."
+
+
+def is_correct(targets, logits):
+    """Returns 1 for each target (...,) with the highest of its logits (..., C), else 0: float32 (...,).
+
+    Of equal logits, the first counts, as in predictions.
+    """
+    return ops.cast(ops.equal(ops.cast(targets, "int32"), ops.cast(ops.argmax(logits, axis=-1), "int32")), "float32")
 
 
 def _squeezed(y_true, y_pred):

@@ -9,7 +9,7 @@ from typing import Any
 import keras
 from keras import ops
 
-from bert_tf.training.optim.optimizers import AdamW, dense
+from bert_tf.optim.optimizers import AdamW, dense
 
 # Coefficients of the quintic iteration (kellerjordan.github.io/posts/muon): they bring small singular values near 1 in
 # few steps, and all of them into about [0.7, 1.2].

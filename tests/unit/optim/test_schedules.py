@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bert_tf.config import TrainingConfig
-from bert_tf.training.optim.schedules import (
+from bert_tf.optim.schedules import (
     SCHEDULES,
     LinearWarmupDecay,
     OriginalWarmupDecay,

@@ -12,9 +12,9 @@ from keras import ops
 
 from bert_tf.config import TrainingConfig
 from bert_tf.layers.computation import has_accelerator
-from bert_tf.training.optim.muon import Muon
-from bert_tf.training.optim.optimizers import AdamW, Lamb, LossScaleOptimizer
-from bert_tf.training.optim.schedules import make_schedule
+from bert_tf.optim.muon import Muon
+from bert_tf.optim.optimizers import AdamW, Lamb, LossScaleOptimizer
+from bert_tf.optim.schedules import make_schedule
 
 OPTIMIZERS: dict[str, type[AdamW]] = {"adamw": AdamW, "lamb": Lamb, "muon": Muon}
 

@@ -7,7 +7,7 @@ import pytest
 import tensorflow as tf
 
 from bert_tf.config import TrainingConfig
-from bert_tf.training.optim.build import is_decayed, last_rate, make_optimizer
+from bert_tf.optim.build import is_decayed, last_rate, make_optimizer
 
 
 def encoder():

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from bert_tf.config import BertConfig, ConfigError, TrainingConfig
 from bert_tf.models import BertBackbone, BertPretrainer, BertTextClassifier, BertTokenClassifier
-from bert_tf.training.optim.build import make_optimizer, matrix_axes, set_halved
-from bert_tf.training.optim.muon import SCALES, Muon, orthogonalize
-from bert_tf.training.optim.optimizers import LossScaleOptimizer
+from bert_tf.optim.build import make_optimizer, matrix_axes, set_halved
+from bert_tf.optim.muon import SCALES, Muon, orthogonalize
+from bert_tf.optim.optimizers import LossScaleOptimizer
 from tests.support.paths import TESTDATA
 from tests.support.training import optimizer_peers
 

@@ -10,9 +10,9 @@ import pytest
 import tensorflow as tf
 
 from bert_tf.config import TrainingConfig
-from bert_tf.training.optim.build import layer_rates, make_optimizer
-from bert_tf.training.optim.optimizers import AdamW
-from bert_tf.training.optim.schedules import OriginalWarmupDecay
+from bert_tf.optim.build import layer_rates, make_optimizer
+from bert_tf.optim.optimizers import AdamW
+from bert_tf.optim.schedules import OriginalWarmupDecay
 from tests.support.paths import TESTDATA
 from tests.support.training import optimizer_peers as peers
 
