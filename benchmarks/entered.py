@@ -45,8 +45,9 @@ def entered_files(call: Callable[[], Any]) -> set[str]:
 def calls(folder: Path) -> Iterator[tuple[str, Callable[[], Any]]]:
     """Yields the calls by name, on a preset of a few words."""
     from bert_tf.cli import main
+    from bert_tf.text.vocabulary import SPECIAL_TOKENS
 
-    vocabulary = bert_tf.Vocabulary(("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "good", "dull", "film", "story"))
+    vocabulary = bert_tf.Vocabulary((*SPECIAL_TOKENS, "a", "good", "dull", "film", "story"))
     backbone = bert_tf.BertBackbone(
         vocabulary_size=len(vocabulary), hidden_dim=16, num_layers=2, num_heads=2, intermediate_dim=32
     )

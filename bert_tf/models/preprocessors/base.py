@@ -378,8 +378,11 @@ class Preprocessor(keras.layers.Layer):
     def answers(self, model: keras.Model, x: Any, head: Head | None) -> list[Any]:
         """Returns the predictions of a head for texts, as those of `TaskPredictor`."""
         assert head is not None
+        examples = self.examples(x)
+        if not examples:
+            return []
         config = presets.encoder_of(model).config
-        return answers_of(head, self.examples(x), self.encode(x), model.predict_on_batch, config)
+        return answers_of(head, examples, self.encode(x), model.predict_on_batch, config)
 
     def task_json(self, model: keras.Model) -> dict[str, Any] | None:
         """Returns the content of task.json for a preset of the model; None if no task describes it.

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from bert_tf.text import tokenizer as tokenizer_module
 from bert_tf.text.tokenizer import BertTokenizer
-from bert_tf.text.vocabulary import Vocabulary, load_vocabulary
+from bert_tf.text.vocabulary import SPECIAL_TOKENS, Vocabulary, load_vocabulary
 from tests.support.text import bert_oracle
 from tests.support.text.samples import (
     code_points,
@@ -259,3 +259,12 @@ def test_released_vocabularies(shared_data, name):
     lowercase = REAL[name]
     got = rows(BertTokenizer(vocabulary, lowercase).tokenize(lines))
     assert differing(lines, expected_ids(lines, vocabulary, lowercase), got) == []
+
+
+def test_ids_are_a_sequence_of_texts():
+    vocabulary = Vocabulary((*SPECIAL_TOKENS, "the", "film", "##s"))
+    ids = BertTokenizer(vocabulary).tokenize(["the film", "", "films"])
+    assert (len(ids), [len(text) for text in ids]) == (3, [2, 0, 2])
+    assert ids[-1].tolist() == list(ids)[2].tolist() == ids[1:][1].tolist()
+    with pytest.raises(IndexError):
+        ids[3]

@@ -351,3 +351,22 @@ def test_texts_in_an_exported_graph(preset: Path, tmp_path: Path) -> None:
     loaded = tf.saved_model.load(tmp_path / "model")
     served = loaded.serve(tf.constant(TEXTS))
     np.testing.assert_allclose(served, expected, atol=1e-5)
+
+
+def test_a_further_fit_continues_the_optimizer(preset: Path) -> None:
+    model = classifier(preset)
+    model.fit(TEXTS[:16], LABELS[:16], batch_size=4, epochs=2, verbose=0)
+    optimizer, moments = model.optimizer, model.optimizer.variables[2].numpy()
+    assert (int(optimizer.iterations), float(optimizer.learning_rate)) == (8, 0.0)
+    model.fit(TEXTS[:16], LABELS[:16], batch_size=4, verbose=0)
+    assert model.optimizer is optimizer and np.abs(moments).max() > 0
+    assert int(optimizer.iterations) == 12
+    assert optimizer.get_config()["learning_rate"]["config"]["total_steps"] == 12
+    model.compile()
+    assert int(model.optimizer.iterations) == 0
+
+
+def test_no_texts_have_no_predictions(preset: Path) -> None:
+    assert classifier(preset).predict_labels([]) == []
+    assert bert_tf.BertSpanPredictor.from_preset(preset).predict_answers(([], [])) == []
+    assert bert_tf.BertTokenClassifier.from_preset(preset, num_classes=2).predict_labels([]) == []

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -7,6 +9,7 @@ import pytest
 import tensorflow as tf
 
 from bert_tf.config import ConfigError
+from bert_tf.models.preprocessors import base
 from bert_tf.models.preprocessors.choices import BertChoicePreprocessor
 from bert_tf.models.preprocessors.text import BertTextPreprocessor
 from bert_tf.text.packing import pack
@@ -76,7 +79,7 @@ def test_in_tf_data_with_labels_and_weights() -> None:
         next(iter(unknown))
 
 
-def test_config_contains_the_vocabulary() -> None:
+def test_configurations_are_complete() -> None:
     preprocessor = BertTextPreprocessor(TOKENIZER, 9, "only_first", "fixed", ("neg", "pos"))
     preprocessor((FIRST, SECOND))
     again = BertTextPreprocessor.from_config(preprocessor.get_config())
@@ -153,3 +156,26 @@ def test_a_tokenizer_is_callable() -> None:
     assert graph(tf.constant(FIRST)).numpy().tolist() == [4, 6, 0]
     with pytest.raises(ValueError, match="not a single string. Received: 'good'"):
         TOKENIZER("good")
+
+
+def test_configurations_name_the_tokenizer_by_its_fingerprint(monkeypatch: pytest.MonkeyPatch) -> None:
+    preprocessor = BertTextPreprocessor(TOKENIZER, 9)
+    config = preprocessor.get_config()
+    assert "[MASK]" not in json.dumps(config)
+    assert BertTextPreprocessor.from_config(config).tokenizer is TOKENIZER
+    # As in another process.
+    monkeypatch.setattr(base, "_TOKENIZERS", {})
+    with pytest.raises(ConfigError, match="Load a `.keras` file with `keras.saving.load_model`"):
+        BertTextPreprocessor.from_config(config)(["the film"])
+
+
+@pytest.mark.parametrize("tokenizer", [TOKENIZER.get_config(), TOKENIZER], ids=["0.2.0", "now"])
+def test_assets_hold_the_vocabulary(tokenizer: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    preprocessor = BertTextPreprocessor(tokenizer, 9)
+    preprocessor.save_assets(str(tmp_path))
+    config = preprocessor.get_config()
+    monkeypatch.setattr(base, "_TOKENIZERS", {})
+    other = BertTextPreprocessor.from_config(config)
+    other.load_assets(str(tmp_path))
+    assert other.tokenizer.vocabulary == VOCABULARY
+    assert other.get_config() == config
