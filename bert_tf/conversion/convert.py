@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from bert_tf.config import local_path, save_json
+from bert_tf.config.files import replace_directory
 from bert_tf.config.preset_names import preset_directory
 from bert_tf.conversion.checkpoint import Checkpoint, Options
 from bert_tf.conversion.formats.registry import form, read_checkpoint
@@ -20,7 +21,6 @@ from bert_tf.conversion.tensors import ConversionError, Tensor
 from bert_tf.conversion.verify.outputs import Peers, answers
 from bert_tf.conversion.verify.parity import Parity, compare
 from bert_tf.conversion.verify.probe_inputs import fixed_inputs
-from bert_tf.models.preset_files import replace_directory
 from bert_tf.models.presets import PARITY_NAME
 from bert_tf.text.byte_pair_vocabulary import BytePairVocabulary
 

@@ -17,6 +17,7 @@ from typing import Any
 import keras
 
 from bert_tf.config import ConfigError
+from bert_tf.config.files import set_aside
 from bert_tf.config.preset_names import (
     CHECKPOINTS_NAME,
     CONFIG_NAME,
@@ -24,9 +25,7 @@ from bert_tf.config.preset_names import (
     checkpoint_steps,
     find_preset,
 )
-from bert_tf.models.preset_files import set_aside
-from bert_tf.models.preset_header import VOCABULARY_NAMES, PresetHeader, read_header, vocabulary_file
-from bert_tf.models.serialization import deserialize_model
+from bert_tf.models.preset_header import VOCABULARY_NAMES, PresetHeader, deserialize_model, read_header, vocabulary_file
 from bert_tf.models.weights import Weights, WeightsFile, read_weights
 from bert_tf.storage import preset_path
 from bert_tf.text.vocabulary import Vocabulary

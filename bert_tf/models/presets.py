@@ -20,10 +20,9 @@ from typing import Any
 import keras
 
 from bert_tf.config import BertConfig, ConfigError
-from bert_tf.config.files import sha256_of
+from bert_tf.config.files import check_replaceable, replace_directory, sha256_of
 from bert_tf.config.preset_names import CONFIG_NAME
 from bert_tf.models.kinds import MODEL_KINDS
-from bert_tf.models.preset_files import check_replaceable, replace_directory
 from bert_tf.models.preset_header import TASK_NAME, VOCABULARY_NAMES, check_vocabulary, read_header, write_header
 from bert_tf.models.preset_sources import WEIGHTS_NAME, PresetSource, open_preset
 from bert_tf.models.weights import write_weights

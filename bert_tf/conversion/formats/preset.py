@@ -15,9 +15,8 @@ from bert_tf.conversion.checkpoint import Checkpoint, Options, conversion_errors
 from bert_tf.conversion.formats.name_table import NameTable, StoredTensor
 from bert_tf.conversion.tensors import FIXED_OUTPUTS, MLM_BIAS, WORD_EMBEDDINGS, ConversionError, Heads, expected_shapes
 from bert_tf.models import MODEL_KINDS, save_preset
-from bert_tf.models.preset_header import FORMAT_VERSION, PresetHeader, checked_header
+from bert_tf.models.preset_header import FORMAT_VERSION, PresetHeader, checked_header, deserialize_model, serialized
 from bert_tf.models.preset_sources import WEIGHTS_NAME, open_preset
-from bert_tf.models.serialization import deserialize_model, serialized
 from bert_tf.models.weights import Weights
 from bert_tf.text.vocabulary import Vocabulary
 

@@ -14,9 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from bert_tf.config import ConfigError, TrainingConfig, local_path, save_json, to_dict
-from bert_tf.config.files import sha256_of
+from bert_tf.config.files import replace_directory, sha256_of
 from bert_tf.config.preset_names import CHECKPOINTS_NAME, RUN_PRESET_NAME
-from bert_tf.models.preset_files import replace_directory
 from bert_tf.models.preset_sources import open_preset
 from bert_tf.reports.tasks.sweep import RunRow, write_results
 from bert_tf.tasks.base import Task

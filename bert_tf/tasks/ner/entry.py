@@ -37,7 +37,12 @@ class NerEntry(TaskEntry):
         """Returns the task of these columns."""
         from bert_tf.tasks.ner.task import NerTask
 
-        return NerTask(args.token_column, args.tag_column, args.document_context, args.scheme)
+        return NerTask(
+            token_column=args.token_column,
+            tag_column=args.tag_column,
+            document_context=args.document_context,
+            scheme=args.scheme,
+        )
 
 
 ENTRIES = (

@@ -14,7 +14,7 @@ from bert_tf.layers import LayerNormalization
 from bert_tf.layers.computation import set_computation
 from bert_tf.layers.inference import arrange_for_inference, quantize_weights
 from bert_tf.models import BertBackbone, BertBiLSTMEncoder, BertPretrainer, BertTextClassifier
-from bert_tf.models.serialization import serialize_model
+from bert_tf.models.preset_header import serialize_model
 from tests.support.models.reference_bert import TINY
 
 NO_DROPOUT = replace(TINY, attention_dropout=0.0)
