@@ -38,7 +38,7 @@ _ARGUMENTS_OF_VERSION_1 = (
 class PresetHeader:
     """Content of config.json; field names are the same as in the file.
 
-    `model` is a serialized model (see `serialization`).
+    `model` is a serialized model.
     """
 
     format_version: int
@@ -79,7 +79,7 @@ class PresetHeader:
 
 
 def checked_header(header: PresetHeader, where: str) -> PresetHeader:
-    """Returns a header with the values of all arguments of its model; see `serialization.checked_model` for errors."""
+    """Returns a header with the values of all arguments of its model; see `checked_model` for errors."""
     kinds = [kind.model for kind in MODEL_KINDS.values()]
     return replace(header, model=checked_model(header.model, kinds, f"{where}: `model`"))
 

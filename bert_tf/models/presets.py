@@ -1,6 +1,6 @@
 """Presets: a model, its vocabulary and its task settings in one directory.
 
-    config.json        `format_version`, serialized `model` (see `serialization`), `lowercase`, fingerprint of the
+    config.json        `format_version`, serialized `model`, `lowercase`, fingerprint of the
                        vocabulary, `info`, SHA-256 of the weights
     vocab.txt          one word piece per line
     model.weights.h5   one dataset per weight, named by the variable's path

@@ -242,7 +242,7 @@ class TextTaskModel(TaskModel):
         """Sets the default optimizer's schedule for a number of further steps; does nothing with other optimizers."""
         if self._auto_optimizer is None or not steps:
             return
-        done = int(self.optimizer.iterations)
+        done = int(keras.ops.convert_to_numpy(self.optimizer.iterations))
         if not done:
             self._renew_optimizer(steps)
             return

@@ -307,7 +307,7 @@ def test_long_rows_are_computed_in_parts(body: str, tmp_path: Path) -> None:
     ).with_changes(body=body)  # fmt: skip
     model = BertTextClassifier(BertBackbone(config), len(LABELS), pooling="mean")
     save_preset(model, tmp_path / "preset", VOCABULARY, True, TASKS["classifier"])
-    folder = export_preset(tmp_path / "preset", tmp_path / "saved")
+    folder = export_preset(tmp_path / "preset", tmp_path / "saved", max_sequence_length=600)
     texts = [" ".join((WORDS * 60)[:count]) for count in (1, 300, 598)]
     found = call(folder, text=texts)["probabilities"]
     for layer in model._flatten_layers():

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from bert_tf.config import ConfigError, to_dict
-from bert_tf.config.files import sha256_of
+from bert_tf.config.files import set_aside, sha256_of
 from bert_tf.models import (
     MODEL_KINDS,
     BertBackbone,
@@ -25,7 +25,6 @@ from bert_tf.models import (
     BertTokenClassifier,
     load_backbone,
     load_preset,
-    preset_files,
     save_preset,
 )
 from bert_tf.models.base import TaskModel, logits
@@ -331,7 +330,7 @@ def test_failed_rename_restores_the_old_preset(tmp_path, monkeypatch):
 
 def test_save_killed_between_the_renames(tmp_path, monkeypatch):
     model, directory = saved(tmp_path)
-    aside = preset_files.set_aside(directory)
+    aside = set_aside(directory)
     directory.rename(aside)
     (tmp_path / ".preset.staging").mkdir()
     with pytest.raises(ConfigError, match=r"interrupted.*\.preset\.previous"):
