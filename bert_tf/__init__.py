@@ -80,7 +80,7 @@ __all__ = sorted(_HOMES)
 
 
 # Packages that import Keras. On its TensorFlow backend, TensorFlow would print eight lines of notices first.
-_ON_KERAS = ("layers", "models", "preprocessing", "tasks", "training")
+_ON_KERAS = ("encoding", "layers", "models", "optim", "tasks", "training")
 
 
 def __getattr__(name: str) -> Any:

@@ -261,8 +261,11 @@ def _check(args: argparse.Namespace) -> None:
             "--allow_reload_config needs --workers 1, because a request reaches only one worker. Use "
             f"--model_config_file_poll_wait_seconds instead. Received: --workers {args.workers}"
         )
-    if args.ssl_config_file and (args.tls_certificate or args.tls_key):
-        raise ConfigError("--ssl_config_file has a certificate and a key. Remove --tls_certificate and --tls_key.")
+    if args.ssl_config_file and (args.tls_certificate or args.tls_key or args.tls_client_authority):
+        raise ConfigError(
+            "--ssl_config_file has the certificate, the key, and the authority of clients in `custom_ca` with "
+            "`client_verify`. Remove --tls_certificate, --tls_key and --tls_client_authority."
+        )
     for name, other in (("tls_certificate", "tls_key"), ("tls_key", "tls_certificate")):
         if getattr(args, name) and not getattr(args, other):
             raise ConfigError(f"--{name} needs --{other}. Set both, or neither for plain HTTP.")

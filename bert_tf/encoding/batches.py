@@ -37,19 +37,18 @@ def dataset_of_rows(
 
     Args:
         rows: the rows.
-        batch_size: B; without `shuffle`, the last batch may have fewer rows.
+        batch_size: B; one batch may have fewer rows.
         make: returns the batch of some row numbers in an epoch.
-        shuffle: whether to shuffle the rows, in the order of `epoch_order`, whose last batch is filled up.
+        shuffle: whether to shuffle the rows, in the order of `epoch_order`.
         by_token: whether the width of the targets varies.
     """
     seed = int(np.random.randint(2**31)) if shuffle else 0
-    batch_size = min(batch_size, max(1, len(rows)))
     epochs = itertools.count()
 
     def batches() -> Iterator[Batch]:
         epoch = next(epochs) if shuffle else 0
-        order = epoch_order(rows.lengths, batch_size, seed, epoch) if shuffle else in_order(len(rows), batch_size)
-        for batch in order:
+        shuffled = shuffle and epoch_order(rows.lengths, batch_size, seed, epoch, fill=False)
+        for batch in shuffled or in_order(len(rows), batch_size):
             yield _unwrapped(make(batch, epoch))
 
     example = _unwrapped(make(np.arange(min(batch_size, len(rows))), 0))
@@ -123,18 +122,29 @@ def training_batches(rows: EncodedRows, batch_size: int, seed: int, start_step: 
     return _as_dataset(Batches(numpy_batches))
 
 
-def epoch_order(lengths: np.ndarray, batch_size: int, seed: int, epoch: int) -> np.ndarray:
-    """Returns the rows of every batch of an epoch, counted from 0: int64 (batches, batch_size)."""
+def epoch_order(lengths: np.ndarray, batch_size: int, seed: int, epoch: int, fill: bool = True) -> Any:
+    """Returns the rows of every batch of an epoch, counted from 0.
+
+    Args:
+        lengths: tokens of each row, int (N,).
+        batch_size: number of rows in a batch.
+        seed: seed of the order.
+        epoch: number of the epoch.
+        fill: True fills up the last batch from the epoch's beginning: int64 (batches, batch_size). False leaves one
+            batch with fewer rows, unless all are full.
+    """
     count = len(lengths)
     order = np.argsort(stream_keys(seed, _EPOCH_STREAM, epoch, np.arange(count)), kind="stable")
-    order = order[np.arange(math.ceil(count / batch_size) * batch_size) % count]
-    batches = []
+    if fill:
+        order = order[np.arange(math.ceil(count / batch_size) * batch_size) % count]
+    batches: list[np.ndarray] = []
     for begin in range(0, len(order), GROUP * batch_size):
         group = order[begin : begin + GROUP * batch_size]
-        cut = group[np.argsort(lengths[group], kind="stable")].reshape(-1, batch_size)
+        by_length = group[np.argsort(lengths[group], kind="stable")]
+        cut = [by_length[first : first + batch_size] for first in range(0, len(group), batch_size)]
         keys = stream_keys(seed, _EPOCH_STREAM + 1, epoch, begin + np.arange(len(cut)))
-        batches.append(cut[np.argsort(keys, kind="stable")])
-    return np.concatenate(batches)
+        batches += [cut[number] for number in np.argsort(keys, kind="stable")]
+    return np.stack(batches) if fill else batches
 
 
 def in_order(count: int, batch_size: int) -> list[np.ndarray]:

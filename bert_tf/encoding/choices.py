@@ -128,6 +128,8 @@ def choice_examples(x: Any, choices: int = 0) -> list[ChoiceExample]:
         starts = [""] * len(contexts)
     if len(contexts) != len(rows):
         raise ConfigError(f"columns must have the same length. Received: {[len(contexts), len(rows)]}")
+    if not rows:
+        return []
     expected = choices or len(rows[0])
     for number, row in enumerate(rows):
         if len(row) != expected or not row:

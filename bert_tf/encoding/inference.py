@@ -8,7 +8,9 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Sequence
 
+import keras
 import numpy as np
+import tensorflow as tf
 
 from bert_tf.config import BertConfig
 from bert_tf.data.schema import PADDING_MASK, SINGLE_OUTPUT
@@ -49,6 +51,15 @@ def outputs_of(
                 array[batch] = values
         done(len(batch))
     return arrays
+
+
+def compiled(model: keras.Model) -> Model:
+    """Returns a model of TensorFlow as a graph that takes batches of any size, on one device."""
+    specification = {
+        name: tf.TensorSpec([None] * len(tensor.shape), tensor.dtype, name=name) for name, tensor in model.input.items()
+    }
+    call = tf.function(lambda inputs: model(inputs, training=False), input_signature=[specification])
+    return lambda inputs: tf.nest.map_structure(lambda output: output.numpy(), call(dict(inputs)))
 
 
 def answers_of(

@@ -120,7 +120,7 @@ class EncodedRows:
 
     def width(self, rows: np.ndarray) -> int:
         """Returns the padded width of a batch of these rows."""
-        step = _WIDTH_MULTIPLE * math.ceil(self.longest / (_WIDTH_MULTIPLE * self.most_widths))
+        step = _WIDTH_MULTIPLE * math.ceil(max(1, self.longest) / (_WIDTH_MULTIPLE * self.most_widths))
         # The model may have no positions beyond the longest row.
         return min(max(1, self.longest), step * math.ceil(max(1, int(self.lengths[rows].max(initial=0))) / step))
 

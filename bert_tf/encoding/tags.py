@@ -90,7 +90,7 @@ def tags_of(spans: Iterable[Entity], words: int, scheme: str) -> tuple[str, ...]
 
 def entity_labels(names: Sequence[str]) -> tuple[str, ...]:
     """Returns the labels of a model of entities. Raises ValueError unless they are O, and B- and I- with types."""
-    wrong = [name for name in names if name != OUTSIDE and name[:2] not in ("B-", "I-")]
+    wrong = [name for name in names if name != OUTSIDE and (name[:2] not in ("B-", "I-") or not name[2:])]
     if wrong or OUTSIDE not in names:
         raise ValueError(
             f"`labels` must be {OUTSIDE}, and B- and I- with a type, in the order of the model's outputs. "

@@ -85,10 +85,17 @@ class BertSpanPredictor(TextTaskModel):
 
     def compute_loss(self, x=None, y=None, y_pred=None, sample_weight=None, training=True):
         """Returns the loss; padding is no candidate."""
-        y_pred = {name: without_padding(logits, x[PADDING_MASK]) for name, logits in y_pred.items()}
+        y_pred = _lowered(x, y_pred)
         return super().compute_loss(x=x, y=y, y_pred=y_pred, sample_weight=sample_weight, training=training)
 
     def compute_metrics(self, x, y, y_pred, sample_weight=None):
         """Returns the metrics; padding is no candidate."""
-        y_pred = {name: without_padding(logits, x[PADDING_MASK]) for name, logits in y_pred.items()}
+        y_pred = _lowered(x, y_pred)
         return super().compute_metrics(x, y, y_pred, sample_weight)
+
+
+def _lowered(inputs, outputs):
+    """Returns the logits, lowered at padding if the inputs are known."""
+    if inputs is None:
+        return outputs
+    return {name: without_padding(values, inputs[PADDING_MASK]) for name, values in outputs.items()}

@@ -47,9 +47,11 @@ class TextTaskModel(TaskModel):
         # A preprocessor has no weights, and is not one of the model's layers.
         object.__setattr__(self, "preprocessor", preprocessor)
         object.__setattr__(self, "_auto_optimizer", None)
+        # The compiled model of `predict_labels` and its relatives; `compile` and changes of layers drop it.
+        object.__setattr__(self, "answering", None)
 
     def __setattr__(self, name: str, value: Any) -> None:
-        if name in ("preprocessor", "_auto_optimizer"):
+        if name in ("preprocessor", "_auto_optimizer", "answering"):
             object.__setattr__(self, name, value)
         else:
             super().__setattr__(name, value)
@@ -93,7 +95,9 @@ class TextTaskModel(TaskModel):
             preprocessor = cls._preprocessor_of(preset)
             if kept is None and preprocessor is not None:
                 # They are those of another head.
-                preprocessor.forget_task()
+                preprocessor.labels = None
+        if kept is None and preprocessor is not None and (preprocessor.task or preprocessor.stored_info):
+            preprocessor = preprocessor.without_task()
         model.preprocessor = preprocessor
         if frozen_layers is not None:
             model.freeze_layers(frozen_layers)
@@ -214,6 +218,7 @@ class TextTaskModel(TaskModel):
             # The width of batches varies, and XLA compiles each width.
             jit = {"jit_compile": False} if keras.backend.backend() == "tensorflow" else {}
             kwargs = jit | kwargs
+        self.answering = None
         super().compile(optimizer=optimizer, **(settings | kwargs))
 
     def _objective(self) -> str:
@@ -280,6 +285,8 @@ class TextTaskModel(TaskModel):
         passes = epochs - kwargs.get("initial_epoch", 0)
         steps = _steps(x, batch_size, kwargs.get("steps_per_epoch"), passes)
         self._schedule(steps)
+        if self.preprocessor is not None:
+            self.preprocessor.model_changes()
         history = super().fit(x, y, batch_size=batch_size, epochs=epochs, **kwargs)
         if labels is not None and self._objective() == "classification" and history.history.get("accuracy"):
             rate = None if self._auto_optimizer is None else self._auto_optimizer[0]
@@ -308,7 +315,10 @@ class TextTaskModel(TaskModel):
 
     def train_on_batch(self, x: Any, y: Any = None, sample_weight: Any = None, **kwargs: Any) -> Any:
         """Trains on one batch, as `keras.Model.train_on_batch`; `x` and `y` as in `fit`."""
-        return super().train_on_batch(*self._batch(x, y, sample_weight), **kwargs)
+        data = self._batch(x, y, sample_weight)
+        if self.preprocessor is not None:
+            self.preprocessor.model_changes()
+        return super().train_on_batch(*data, **kwargs)
 
     def test_on_batch(self, x: Any, y: Any = None, sample_weight: Any = None, **kwargs: Any) -> Any:
         """Returns losses and metrics of one batch, as `keras.Model.test_on_batch`; `x` and `y` as in `fit`."""
@@ -408,7 +418,7 @@ class TextTaskModel(TaskModel):
             strategy = getattr(self, "distribute_strategy", None)
             with strategy.scope() if strategy is not None else contextlib.nullcontext():
                 self.optimizer = compile_defaults.optimizer(self, steps, *self._auto_optimizer)
-        self.train_function = None
+        self.train_function = self.answering = None
 
     def save_to_preset(
         self,

@@ -108,7 +108,7 @@ class BertTextClassifier(TextTaskModel):
     def _stored(self) -> keras.Model:
         """Returns the model that a preset holds: one of standardized numbers if the task has their scale."""
         task = {} if self.preprocessor is None else self.preprocessor.task
-        if "deviation" not in task:
+        if "deviation" not in task or self.num_classes != 1 or self.preprocessor.labels:
             return self
         model = type(self)(self.backbone, **self._arguments)
         copy_weights(self, model)

@@ -165,7 +165,10 @@ def read_ssl_config(path: Path, folder: Path) -> TlsFiles:
     try:
         return TlsFiles(files["server_cert"], files["server_key"], authority)
     except ConfigError as error:
-        raise ConfigError(f"{path}: {error}") from error
+        message = str(error)
+        for name, file in files.items():
+            message = message.replace(str(file), f"`{name}`")
+        raise ConfigError(f"{path}: {message}") from error
 
 
 def _message(name: str) -> Any:

@@ -20,8 +20,8 @@ from bert_tf.config import ConfigError
 from bert_tf.data.schema import SINGLE_OUTPUT, TOKEN_IDS
 from bert_tf.encoding import batches
 from bert_tf.encoding.heads import Head
-from bert_tf.encoding.inference import answers_of
-from bert_tf.encoding.rows import EncodedRows
+from bert_tf.encoding.inference import answers_of, compiled
+from bert_tf.encoding.rows import EncodedRows, Model
 from bert_tf.models import presets
 from bert_tf.models.preset_sources import open_preset
 from bert_tf.text import columns
@@ -109,8 +109,8 @@ class Preprocessor(keras.layers.Layer):
 
     def _set_tokenizer(self, tokenizer: TextTokenizer) -> None:
         content = json.dumps(tokenizer.get_config(), sort_keys=True)
-        self._fingerprint, self._tokenizer = hashlib.sha256(content.encode()).hexdigest(), tokenizer
-        _TOKENIZERS[self._fingerprint] = tokenizer
+        self._fingerprint = hashlib.sha256(content.encode()).hexdigest()
+        self._tokenizer = _TOKENIZERS.setdefault(self._fingerprint, tokenizer)
 
     def save_assets(self, dir_path: str) -> None:
         """Writes the vocabulary to a folder, for `keras.Model.save`."""
@@ -118,8 +118,8 @@ class Preprocessor(keras.layers.Layer):
 
     def load_assets(self, dir_path: str) -> None:
         """Reads the vocabulary of `save_assets`; files of version 0.2.0 have it in their configuration."""
-        path = Path(dir_path or "", _ASSET)
-        if path.exists():
+        path = dir_path and Path(dir_path, _ASSET)
+        if path and path.exists():
             self._set_tokenizer(tokenizer_from_config(json.loads(path.read_text(encoding="utf-8"))))
 
     @classmethod
@@ -162,10 +162,12 @@ class Preprocessor(keras.layers.Layer):
         arguments = {"sequence_length": min(length, positions), "task": task, "stored_info": info}
         return cls(tokenizer, **(arguments | cls._arguments_of(task, info) | kwargs))
 
-    def forget_task(self) -> None:
-        """Drops labels and fields of the preset's task, for a model with another head."""
-        self.labels = None
-        object.__setattr__(self, "task", {})
+    def without_task(self) -> Self:
+        """Returns the preprocessor for a model with another head than that of the preset."""
+        return type(self).from_config(self.get_config() | {"task": None, "stored_info": None})
+
+    def model_changes(self) -> None:
+        """Drops the information of the preset, which is that of the model before its training."""
         object.__setattr__(self, "stored_info", {})
 
     @classmethod
@@ -271,8 +273,6 @@ class Preprocessor(keras.layers.Layer):
         """
         validation, share = options["validation_data"], options["validation_split"]
         self.adapt_labels(data[1], model)
-        # They are those of the model before.
-        object.__setattr__(self, "stored_info", {})
         if share and validation is None:
             data, validation = _split(data, share)
         x, y, sample_weight = data
@@ -378,11 +378,13 @@ class Preprocessor(keras.layers.Layer):
     def answers(self, model: keras.Model, x: Any, head: Head | None) -> list[Any]:
         """Returns the predictions of a head for texts, as those of `TaskPredictor`."""
         assert head is not None
+        if isinstance(x, tf.data.Dataset):
+            return [answer for batch in x for answer in self.answers(model, _inputs_of(batch), head)]
         examples = self.examples(x)
         if not examples:
             return []
         config = presets.encoder_of(model).config
-        return answers_of(head, examples, self.encode(x), model.predict_on_batch, config)
+        return answers_of(head, examples, self.encode(x), _inference_of(model), config)
 
     def task_json(self, model: keras.Model) -> dict[str, Any] | None:
         """Returns the content of task.json for a preset of the model; None if no task describes it.
@@ -416,6 +418,24 @@ class Preprocessor(keras.layers.Layer):
 
     def _fixed_width(self) -> int:
         return self.sequence_length if self.padding == "fixed" else 0
+
+
+def _inputs_of(batch: Any) -> Any:
+    """Returns the texts of a batch of a dataset, which may have labels, too."""
+    return batch[0] if isinstance(batch, tuple) and len(batch) > 1 and not _are_texts(batch[1]) else batch
+
+
+def _are_texts(column: Any) -> bool:
+    return isinstance(column, tf.Tensor | tf.RaggedTensor) and column.dtype == tf.string
+
+
+def _inference_of(model: Any) -> Model:
+    """Returns a function of the inputs of a model, which does not run on all devices of a strategy."""
+    if keras.config.backend() != "tensorflow":
+        return model.predict_on_batch
+    if model.answering is None:
+        model.answering = compiled(model)
+    return model.answering
 
 
 def _split(data: Data, share: float) -> tuple[Data, Data]:

@@ -78,6 +78,13 @@ class BertChoicePreprocessor(BertTextPreprocessor):
         weights = None if sample_weight is None else weights_of(sample_weight, len(rows))
         return rows.with_targets(checked_rows(self._targets(y), len(rows), "y"), weights)
 
+    def training_data(self, model: keras.Model, data: Any, batch_size: int, options: Any) -> Any:
+        """Returns the training and validation data of `fit`, whose number of choices becomes that of the task."""
+        found = super().training_data(model, data, batch_size, options)
+        if "choices" in self.task and not isinstance(data[0], tf.data.Dataset):
+            self.task["choices"] = self._flat(*self._checked_columns(data[0]))[1]
+        return found
+
     def examples(self, x: Any) -> list[Any]:
         """Returns texts and their choices as examples of the head."""
         texts, choices = self._checked_columns(x)

@@ -126,7 +126,10 @@ class BertSpanPreprocessor(Preprocessor):
 
     def task_json(self, model: keras.Model) -> dict[str, Any] | None:
         """Returns task.json of the task `squad1`, or of `squad2` with `no_answer`; see `Preprocessor.task_json`."""
-        return (super().task_json(model) or {}) | {"task": self.head().name}
+        content, head = (super().task_json(model) or {}), self.head()
+        if not head.may_be_impossible:
+            content.pop("null_threshold", None)
+        return content | {"task": head.name}
 
     def get_config(self) -> dict[str, Any]:
         """Returns the constructor's arguments, with the fingerprint of the tokenizer."""

@@ -166,8 +166,8 @@ class BertTextPreprocessor(Preprocessor):
 
     def described(self, head: Head) -> dict[str, Any]:
         """Returns the fields of a head for task.json."""
-        scale = {name: self.task[name] for name in ("mean", "deviation") if name in self.task}
-        return head.description() | scale
+        names = ("mean", "deviation") if isinstance(head, NumberHead) else ()
+        return head.description() | {name: self.task[name] for name in names if name in self.task}
 
     def predict_labels(self, model: keras.Model, x: Any) -> list[Any]:
         """Returns the most probable class of each text: its name if there are `labels`, or its number."""

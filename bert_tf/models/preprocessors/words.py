@@ -88,7 +88,7 @@ class BertWordPreprocessor(Preprocessor):
         Names of entities are converted to the tagging scheme of the task, if it has another one.
         """
         names = self.labels or tuple(map(str, range(model.num_classes)))
-        head = self.head(model) or WordsHead(labels=names)
+        head = WordsHead(scheme=self.task.get("scheme", ""), labels=names)
         tags = [list(answer.tags) for answer in self.answers(model, x, head)]
         return tags if self.labels else [[int(tag) for tag in row] for row in tags]
 

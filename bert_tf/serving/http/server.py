@@ -33,6 +33,10 @@ class _EventLoop(asyncio.SelectorEventLoop):
         return await super().create_server(*args, **kwargs)
 
 
+def _nothing() -> None:
+    """Does nothing; a configuration is sent to other processes, which a lambda cannot be."""
+
+
 class DrainingConfig(Config):
     """uvicorn configuration with the drain time of `DrainingServer`, and without uvicorn's log configuration.
 
@@ -40,9 +44,7 @@ class DrainingConfig(Config):
     cannot be used.
     """
 
-    def __init__(
-        self, *args: Any, drain_seconds: float, reread: Callable[[], None] = lambda: None, **kwargs: Any
-    ) -> None:
+    def __init__(self, *args: Any, drain_seconds: float, reread: Callable[[], None] = _nothing, **kwargs: Any) -> None:
         kwargs |= {"log_config": None, "access_log": False, "server_header": False, "ws": "none"}
         # Proxy headers name the client and scheme of a request, but any client can send them.
         kwargs["proxy_headers"] = False

@@ -20,6 +20,9 @@ from bert_tf.serving.http.server import DrainingConfig, DrainingServer
 logger = logging.getLogger(__name__)
 
 _BEAT_SECONDS = 5.0
+# For processes to end after the time for their requests, and the least life of one that is replaced without a pause.
+_MARGIN_SECONDS = 10.0
+_PAUSE_SECONDS = 1.0
 _spawn = multiprocessing.get_context("spawn")
 
 
@@ -39,10 +42,10 @@ class Workers:
         self._config = config
         self._listener = listener
         self._workers: list[_Worker] = []
-        self._stopping = False
+        self._stopping = self._failed = False
 
     def run(self) -> None:
-        """Runs the processes until a signal stops them, or until one cannot start."""
+        """Runs the processes until a signal stops them. Raises OSError if one cannot start."""
         with _handled({signal.SIGTERM: self._stop, signal.SIGINT: self._stop, signal.SIGHUP: self._hang_up}):
             self._workers = [_Worker(self._config, self._listener) for _ in range(self._config.workers)]
             while not self._stopping:
@@ -52,8 +55,14 @@ class Workers:
             self._listener.close()
             for worker in self._workers:
                 worker.signal(signal.SIGTERM)
+            end = time.monotonic() + self._config.drain_seconds + (self._config.timeout_graceful_shutdown or 0)
             for worker in self._workers:
+                worker.process.join(max(0.0, end + _MARGIN_SECONDS - time.monotonic()))
+                # One that hangs does not end.
+                worker.process.kill()
                 worker.process.join()
+        if self._failed:
+            raise OSError("no worker could start; the messages above have the reason")
 
     def _stop(self) -> None:
         self._stopping = True
@@ -71,9 +80,12 @@ class Workers:
             if worker.process.exitcode == STARTUP_FAILURE:
                 # A further one would fail in the same way.
                 logger.error("worker %d failed to start; the server stops", worker.process.pid)
-                self._stopping = True
+                self._stopping = self._failed = True
             else:
                 logger.warning("worker %d ended; another one starts", worker.process.pid)
+                if time.monotonic() - worker.began < _MARGIN_SECONDS:
+                    # It may fail again.
+                    time.sleep(_PAUSE_SECONDS)
                 self._workers[number] = _Worker(self._config, self._listener)
 
 
@@ -82,7 +94,7 @@ class _Worker:
 
     def __init__(self, config: DrainingConfig, listener: socket.socket) -> None:
         self._beats, beating = _spawn.Pipe(duplex=False)
-        self._last_beat = time.monotonic()
+        self.began = self._last_beat = time.monotonic()
         self.process = _spawn.Process(target=_serve, args=(config, listener, beating))
         # The process inherits the mask, so that SIGHUP waits for its handler instead of ending it.
         mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGHUP})

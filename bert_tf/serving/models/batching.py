@@ -100,14 +100,14 @@ class Batcher:
             if self._closed:
                 raise RuntimeError("the batcher is closed")
             # A request that is larger than the queue is accepted if no other request waits.
-            if self._rows_waiting and self._rows_waiting + rows > self._options.max_enqueued_rows:
+            if self._rows_waiting and self._rows_waiting + request.rows > self._options.max_enqueued_rows:
                 raise ServingError(
                     "The batch scheduling queue to which this task was submitted is full; at most "
                     f"{self._options.max_enqueued_rows} rows may wait; {self._rows_waiting} are waiting already",
                     grpc.StatusCode.UNAVAILABLE,
                 )
             self._queues.setdefault(_key(request), deque()).append(request)
-            self._rows_waiting += rows
+            self._rows_waiting += request.rows
             self._changed.notify()
         # Weak, because request and future would form a reference cycle.
         request.answer.add_done_callback(functools.partial(self._forget_cancelled, weakref.ref(request)))
@@ -133,10 +133,13 @@ class Batcher:
         if request is None or not answer.cancelled():
             return
         with self._changed:
-            queue = self._queues.get(_key(request), deque())
+            key = _key(request)
+            queue = self._queues.get(key, deque())
             if request in queue:
                 queue.remove(request)
                 self._rows_waiting -= request.rows
+                if not queue:
+                    del self._queues[key]
 
     def _work(self) -> None:
         while (batch := self._next()) is not None:
@@ -169,7 +172,7 @@ class Batcher:
             if not queue:
                 continue
             since = queue[0].since
-            full = sum(request.rows for request in queue) >= self._options.max_batch_size
+            full = queue[0].alone or sum(request.rows for request in queue) >= self._options.max_batch_size
             at = since if full or self._closed else since + self._options.batch_timeout_micros / 1e6
             if at < best:
                 best_key, best = key, at

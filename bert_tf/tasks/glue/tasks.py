@@ -14,6 +14,7 @@ from typing import ClassVar
 import numpy as np
 
 from bert_tf.encoding.texts import LabelAnswer, NumberAnswer, TextExample
+from bert_tf.reports.tasks.scored import ScoredNumbers
 from bert_tf.tasks import metrics
 from bert_tf.tasks.base import pairs_of
 from bert_tf.tasks.classify.base import NumberTask, TextTask, right_numbers
@@ -218,6 +219,16 @@ class StsbTask(NumberTask):
     def _written(self, answers: Sequence[NumberAnswer]) -> list[float]:
         """Returns the numbers for the leaderboard, clipped to [0, 5] and rounded to three decimals."""
         return np.clip([answer.number for answer in answers], self.least, self.most).round(3).tolist()
+
+    def example_scores(
+        self, examples: Sequence[TextExample], answers: Sequence[NumberAnswer]
+    ) -> dict[str, ExampleScores]:
+        """Returns the statistics of both correlations of the written numbers."""
+        return super().example_scores(examples, [NumberAnswer(number) for number in self._written(answers)])
+
+    def score_details(self, examples: Sequence[TextExample], answers: Sequence[NumberAnswer]) -> ScoredNumbers:
+        """Returns the written numbers with the gold ones."""
+        return super().score_details(examples, [NumberAnswer(number) for number in self._written(answers)])
 
     def score(self, examples: Sequence[TextExample], answers: Sequence[NumberAnswer]) -> dict[str, float]:
         """Returns the Pearson and Spearman correlations of the written numbers and their mean, in [-1, 1]."""

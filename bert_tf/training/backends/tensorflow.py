@@ -19,6 +19,7 @@ from keras import tree
 from bert_tf.config import TrainingConfig
 from bert_tf.data.input.dataset import Dataset
 from bert_tf.data.schema import PADDING_MASK
+from bert_tf.encoding.inference import compiled
 from bert_tf.encoding.rows import Model
 from bert_tf.optim.optimizers import dense
 from bert_tf.training.backends.base import Backend
@@ -185,12 +186,7 @@ class TensorFlowBackend(Backend):
 
     def compile_predict(self, model: keras.Model) -> Model:
         """Returns the model as a graph that takes batches of any size."""
-        specification = {
-            name: tf.TensorSpec([None] * len(tensor.shape), tensor.dtype, name=name)
-            for name, tensor in model.input.items()
-        }
-        call = tf.function(lambda inputs: model(inputs, training=False), input_signature=[specification])
-        return lambda inputs: tf.nest.map_structure(lambda output: output.numpy(), call(dict(inputs)))
+        return compiled(model)
 
     @property
     def num_devices(self) -> int:

@@ -59,7 +59,7 @@ def test_flags_of_tf_serving(flags: str, expected: tuple[Any, ...], folder: Path
         ("--model {} --enable_batching=false --batching_parameters_file f", "has no effect"),
         ("--model {} --allow_version_labels_for_unavailable_models=false", "must be true"),
         ("--model {} --rest_api_timeout_in_ms=0", "must be at least 1. Received: 0"),
-        ("--model {} --ssl_config_file f --tls_key k", "--ssl_config_file has a certificate"),
+        ("--model {} --ssl_config_file f --tls_key k", "--ssl_config_file has the certificate"),
         ("--model {} --monitoring_config_file f", "--monitoring_config_file 'f' does not exist"),
     ],
 )

@@ -142,3 +142,14 @@ def test_fingerprint_covers_ids_targets_and_weights() -> None:
     ]
     assert rows.fingerprint == rows_of([3, 4]).fingerprint
     assert len({rows.fingerprint, *(other.fingerprint for other in others)}) == 6
+
+
+@given(st.lists(st.integers(1, 30), min_size=1, max_size=70), st.integers(1, 9), st.integers(0, 3))
+@settings(max_examples=40, deadline=None)
+def test_an_epoch_that_is_not_filled_up_has_each_row_once(lengths: list[int], batch_size: int, epoch: int) -> None:
+    sizes = np.array(lengths)
+    batches = epoch_order(sizes, batch_size, 5, epoch, fill=False)
+    assert sorted(np.concatenate(batches).tolist()) == list(range(len(lengths)))
+    assert sorted(map(len, batches))[1:] == [batch_size] * (len(batches) - 1)
+    if len(lengths) % batch_size == 0:
+        np.testing.assert_array_equal(batches, epoch_order(sizes, batch_size, 5, epoch))

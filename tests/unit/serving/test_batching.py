@@ -199,3 +199,19 @@ def test_long_texts_are_not_batched() -> None:
         free.set()
         assert all(future.result(20) for future in futures)
     assert sizes == [1, 2, 1]
+
+
+def test_scalar_inputs_leave_no_trace_in_the_queue() -> None:
+    options = BatchingOptions(max_enqueued_rows=2, batch_timeout_micros=0, num_batch_threads=1)
+    with closing(Batcher(lambda _, inputs: {"y": inputs["a"]}, options)) as batcher:
+        for _ in range(3):
+            assert batcher.submit("s", {"a": np.zeros(())}).result(20)["y"].shape == ()
+        assert batcher._rows_waiting == 0 and not batcher._queues
+    model = Model()
+    with closing(Batcher(model, options)) as batcher:
+        first = held(model, batcher)
+        for _ in range(3):
+            assert batcher.submit("s", {"x": np.zeros((2, 1)), "b": np.zeros(1)}).cancel()
+        assert batcher._rows_waiting == 0 and not batcher._queues
+        model.free.set()
+        assert first.result(20)["y"].size == 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -370,3 +371,51 @@ def test_no_texts_have_no_predictions(preset: Path) -> None:
     assert classifier(preset).predict_labels([]) == []
     assert bert_tf.BertSpanPredictor.from_preset(preset).predict_answers(([], [])) == []
     assert bert_tf.BertTokenClassifier.from_preset(preset, num_classes=2).predict_labels([]) == []
+
+
+def test_a_given_preprocessor_keeps_no_task_of_another_head(preset: Path, tmp_path: Path) -> None:
+    model = bert_tf.BertTextClassifier.from_preset(preset, num_classes=1)
+    model.save_to_preset(tmp_path / "numbers", info={"steps": 7})
+    task = json.loads((tmp_path / "numbers" / "task.json").read_text())
+    (tmp_path / "numbers" / "task.json").write_text(json.dumps(task | {"mean": 50.0, "deviation": 20.0}))
+    given = bert_tf.BertTextPreprocessor.from_preset(tmp_path / "numbers", sequence_length=16)
+    other = bert_tf.BertTextClassifier.from_preset(tmp_path / "numbers", num_classes=2, preprocessor=given)
+    other.save_to_preset(tmp_path / "labels")
+    again = bert_tf.BertTextClassifier.from_preset(tmp_path / "labels")
+    np.testing.assert_array_equal(again.predict(TEXTS[:4], verbose=0), other.predict(TEXTS[:4], verbose=0))
+    saved = json.loads((tmp_path / "labels" / "task.json").read_text())
+    assert saved["task"] == "classify" and saved["max_sequence_length"] == 16 and "mean" not in saved
+    assert "steps" not in json.loads((tmp_path / "labels" / "config.json").read_text())["info"]
+
+
+def test_labels_of_a_dataset(preset: Path) -> None:
+    model = classifier(preset)
+    expected = model.predict_labels(TEXTS[:10])
+    dataset = tf.data.Dataset.from_tensor_slices((TEXTS[:10], [0] * 10))
+    assert model.predict_labels(dataset.batch(4)) == expected
+    assert model.predict_labels(dataset.map(lambda text, _: text).batch(3)) == expected
+
+
+def test_questions_that_must_have_an_answer_are_no_longer_of_squad2(preset: Path, tmp_path: Path) -> None:
+    model = bert_tf.BertSpanPredictor.from_preset(preset, preprocessor=span_preprocessor(preset, no_answer=True))
+    model.save_to_preset(tmp_path / "first")
+    other = bert_tf.BertSpanPredictor.from_preset(tmp_path / "first")
+    other.preprocessor.no_answer = False
+    other.save_to_preset(tmp_path / "second")
+    assert bert_tf.TaskPredictor(tmp_path / "second").predict((QUESTIONS[:1], CONTEXTS[:1]))[0]["answer"]
+
+
+def span_preprocessor(preset: Path, **arguments: Any) -> bert_tf.BertSpanPreprocessor:
+    return bert_tf.BertSpanPreprocessor.from_preset(preset, **arguments)
+
+
+def test_another_number_of_choices_becomes_that_of_the_task(preset: Path, tmp_path: Path) -> None:
+    model = bert_tf.BertMultipleChoice.from_preset(preset)
+    model.save_to_preset(tmp_path / "preset")
+    task = json.loads((tmp_path / "preset" / "task.json").read_text())
+    (tmp_path / "preset" / "task.json").write_text(json.dumps(task | {"choices": 4}))
+    model = bert_tf.BertMultipleChoice.from_preset(tmp_path / "preset")
+    model.fit((STEMS, ENDINGS), [0] * len(STEMS), verbose=0)
+    assert len(model.predict_labels((STEMS, ENDINGS))) == len(STEMS)
+    model.save_to_preset(tmp_path / "again")
+    assert json.loads((tmp_path / "again" / "task.json").read_text())["choices"] == 2
