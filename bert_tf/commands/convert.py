@@ -48,7 +48,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--padded_vocabulary",
         action="store_true",
-        help="treat rows of the token embedding beyond the vocabulary as padding",
+        help="rows of the token embedding beyond the vocabulary are padding; without the flag, a message names them",
     )
     parser.add_argument(
         "--dtype", choices=("float32", "bfloat16", "float16"), help="dtype of the target; default: the source's"

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from bert_tf.conversion.tensors import ConversionError, Heads, Tensor
 from bert_tf.models.weights import check_finite
 from bert_tf.text.vocabulary import Vocabulary, load_vocabulary
 
+logger = logging.getLogger(__name__)
 # Dtypes that a checkpoint may be stored in, widest first. Other dtypes would lose bits or are not those of weights.
 DTYPES = ("float32", "bfloat16", "float16")
 
@@ -117,16 +119,25 @@ def has_keys(path: Path, keys: set[str]) -> bool:
 
 
 def fitted(vocabulary: Vocabulary, rows: int, source: object, *, padded: bool = False) -> Vocabulary:
-    """Returns `vocabulary` if it has `rows` pieces, `padded` with `[paddingN]`. Raises ConversionError otherwise."""
-    if len(vocabulary) == rows:
-        return vocabulary
-    if len(vocabulary) > rows or not padded:
-        hint = "; if the other rows are padding, add --padded_vocabulary" if len(vocabulary) < rows else ""
+    """Returns a vocabulary of `rows` pieces.
+
+    Blank pieces at the end are dropped. Rows without a piece are padding, `[paddingN]`, which the log names unless
+    `padded` says so. Raises ConversionError for more pieces.
+    """
+    if len(vocabulary) > rows and not any(token.strip() for token in vocabulary.tokens[rows:]):
+        vocabulary = replace(vocabulary, tokens=vocabulary.tokens[:rows])
+    if len(vocabulary) > rows:
         raise ConversionError(
-            f"{source}: must have as many word pieces as the token embedding has rows, {rows}{hint}. "
-            f"Received: {len(vocabulary)}"
+            f"{source}: must have at most as many word pieces as the token embedding has rows, {rows}. "
+            f"Received: {len(vocabulary)}. Pass the model's vocabulary with --vocabulary."
         )
-    return vocabulary.padded(rows)
+    if len(vocabulary) < rows and not padded:
+        logger.warning(
+            "%s: has %d pieces for %d rows of the token embedding; rows without a piece are taken for padding. If they "
+            "are not, pass the model's vocabulary with --vocabulary.",
+            source, len(vocabulary), rows,
+        )  # fmt: skip
+    return vocabulary if len(vocabulary) == rows else vocabulary.padded(rows)
 
 
 def fitted_vocabulary(stored: Path, rows: int, options: Options) -> Vocabulary | None:

@@ -116,7 +116,7 @@ def _compile(vocabulary: Vocabulary) -> _WordPieces:
     """Compiles a vocabulary, which takes about a second; cached for the process."""
     if vocabulary.fingerprint not in _compiled:
         with tf.init_scope(), tf.device("CPU:0"):
-            make = functools.partial(tf_text.FastWordpieceTokenizer, list(vocabulary.tokens), token_out_type=tf.int32)
+            make = functools.partial(tf_text.FastWordpieceTokenizer, list(vocabulary.matched), token_out_type=tf.int32)
             _compiled[vocabulary.fingerprint] = _WordPieces(
                 plain=make(max_bytes_per_word=MAX_WORD_CHARS),
                 # A character has at most four bytes, so only the limit on characters applies.

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import codecs
 import functools
 import hashlib
+import logging
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -14,6 +16,7 @@ import numpy as np
 
 from bert_tf.config.files import write_file
 
+logger = logging.getLogger(__name__)
 PAD, UNK, CLS, SEP, MASK = SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 CONTINUATION = "##"
 # Text never contains such a piece, because brackets are separate words.
@@ -27,10 +30,12 @@ class Vocabulary:
     """Word pieces in the order of their ids.
 
     Args:
-        tokens: word pieces, including all of `SPECIAL_TOKENS`; pieces that continue a word begin with `##`.
+        tokens: word pieces, including all of `SPECIAL_TOKENS`; pieces that continue a word begin with `##`. As in the
+            original, blank and repeated pieces keep their ids: no text has a blank one, and of equal pieces, texts have
+            the last.
 
     Raises:
-        ValueError: for a missing special token, or a duplicate or blank piece; the message counts pieces from 1, like
+        ValueError: for a missing special token, or a piece with a line end; the message counts pieces from 1, like
             lines of a file.
 
     Example:
@@ -55,16 +60,20 @@ class Vocabulary:
             )
 
     def _check_pieces(self) -> None:
-        lines: dict[str, int] = {}
         for line, token in enumerate(self.tokens, start=1):
-            if not token.strip(" \t\r\n"):
-                raise ValueError(f"line {line}: a word piece must not be blank. Received: {token!r}")
             if "\n" in token:
                 raise ValueError(f"line {line}: a word piece must not hold a line end. Received: {token!r}")
-            if lines.setdefault(token, line) != line:
-                raise ValueError(
-                    f"line {line}: word pieces must be distinct. Received: {token!r}, also on line {lines[token]}"
-                )
+
+    @property
+    def unreachable(self) -> list[int]:
+        """The ids of blank pieces, and of pieces that occur again later."""
+        return [index for index, token in enumerate(self.tokens) if not token.strip() or self._ids[token] != index]
+
+    @property
+    def matched(self) -> tuple[str, ...]:
+        """The pieces for a tokenizer: distinct, with stand-ins that no text contains for those that are unreachable."""
+        stand_ins = {index: f"[line{index + 1}]" for index in self.unreachable}
+        return tuple(stand_ins.get(index, token) for index, token in enumerate(self.tokens))
 
     def __len__(self) -> int:
         return len(self.tokens)
@@ -149,14 +158,15 @@ def load_vocabulary(path: str | Path) -> Vocabulary:
     """Reads a vocabulary file with one word piece per line.
 
     Args:
-        path: UTF-8 file; Windows line ends are accepted, blanks around a piece are stripped.
+        path: UTF-8 file; Windows line ends and a byte order mark are accepted, blanks around a piece are stripped.
+            Blank and repeated lines are named in the log.
 
     Returns:
         The vocabulary.
 
     Raises:
-        ValueError: if the file is missing, empty or not UTF-8, has a blank or duplicate line, or lacks a special token;
-            the message names the file and the line.
+        ValueError: if the file is missing, empty or not UTF-8, or lacks a special token; the message names the file and
+            the line.
 
     Example:
         >>> vocabulary = bert_tf.Vocabulary(("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "film"))
@@ -175,7 +185,7 @@ def load_vocabulary(path: str | Path) -> Vocabulary:
     except OSError as error:
         raise ValueError(f"{path}: a vocabulary file must be readable. Received: {error}") from error
     try:
-        text = content.decode("utf-8")
+        text = content.removeprefix(codecs.BOM_UTF8).decode("utf-8")
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, error.start) + 1
         raise ValueError(f"{path}: line {line}: must be UTF-8. Received: {error}") from error
@@ -189,9 +199,16 @@ def load_vocabulary(path: str | Path) -> Vocabulary:
     # str.splitlines would split at U+2028 and similar characters, which may be pieces.
     lines = text.removesuffix("\n").split("\n")
     try:
-        return Vocabulary(tuple(line.strip(" \t\r") for line in lines))
+        vocabulary = Vocabulary(tuple(line.strip(" \t\r") for line in lines))
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from error
+    if ids := vocabulary.unreachable:
+        logger.warning(
+            "%s: %d lines are blank or occur again, such as line %d, %r. They keep their ids; of equal pieces, the "
+            "last one is used, as in the original BERT.",
+            path, len(ids), ids[0] + 1, vocabulary.tokens[ids[0]],
+        )  # fmt: skip
+    return vocabulary
 
 
 def save_vocabulary(vocabulary: Vocabulary, path: str | Path) -> None:

@@ -85,13 +85,15 @@ def test_probe_inputs_are_deterministic_and_cover_all_cases() -> None:
     assert fixed_inputs(replace(CONFIG, max_sequence_length=2048))["token_ids"].shape == (4, 512)
 
 
-def test_vocabulary_is_padded_on_request_only() -> None:
+def test_a_short_vocabulary_is_padded(caplog: pytest.LogCaptureFixture) -> None:
     assert fitted(VOCABULARY, 20, "v") is VOCABULARY
-    with pytest.raises(ConversionError, match="v: must have as many .* 22; .*--padded_vocabulary. Received: 20"):
-        fitted(VOCABULARY, 22, "v")
-    with pytest.raises(ConversionError, match="as many word pieces as the token embedding has rows, 19. Received: 20"):
+    assert fitted(replace(VOCABULARY, tokens=(*VOCABULARY.tokens, "", " ")), 20, "v") == VOCABULARY
+    with pytest.raises(ConversionError, match="at most as many word pieces .* 19. Received: 20. .*--vocabulary"):
         fitted(VOCABULARY, 19, "v", padded=True)
     padded = fitted(VOCABULARY, 22, "v", padded=True)
+    assert not caplog.text
+    assert fitted(VOCABULARY, 22, "v") == padded
+    assert "v: has 20 pieces for 22 rows" in caplog.text
     assert padded.tokens[20:] == ("[padding20]", "[padding21]")
     assert padded.without_padding() == VOCABULARY
     assert VOCABULARY.without_padding() is VOCABULARY
@@ -100,7 +102,7 @@ def test_vocabulary_is_padded_on_request_only() -> None:
 
 
 def test_invalid_vocabulary_is_refused_with_its_line(tmp_path: Path) -> None:
-    (tmp_path / "vocab.txt").write_text("[PAD]\n\nx\n", "utf-8")
+    (tmp_path / "vocab.txt").write_bytes(b"[PAD]\n\xff\nx\n")
     with pytest.raises(ConversionError, match="vocab.txt: line 2: "):
         read_vocabulary(tmp_path / "vocab.txt")
 

@@ -30,6 +30,8 @@ def test_capitals_indicate_a_cased_vocabulary(pieces: tuple[str, ...], expected:
         (("a", "##b", "[X]"), True),
         (("а", "##б"), True),
         (("a", "##B"), False),
+        (("the", "cat", "URL"), None),  # a placeholder
+        ((*(f"a{number}" for number in range(300)), "Ab"), None),  # one of 301
         (("東", "京", "##1", "+", "=="), None),  # no letter that has a capital
         (("ქართული",), None),  # Georgian sentences begin without capitals
         (("a", "é"), None),  # lower-case text with its accents
@@ -65,3 +67,10 @@ def test_a_flag_that_contradicts_the_vocabulary_is_refused() -> None:
 )
 def test_casing_of_released_vocabularies(name: str, expected: bool) -> None:
     assert infer_lowercase(load_vocabulary(RELEASED / f"bert-{name}-vocab.txt")) is expected
+
+
+def test_few_capitals_are_named_and_the_flag_decides(caplog: pytest.LogCaptureFixture) -> None:
+    vocabulary = of("the", "cat", "URL")
+    assert is_lowercase(vocabulary) and "'URL'" in caplog.text and "--lowercase false" in caplog.text
+    assert resolve_lowercase(vocabulary, False, "v") and not resolve_lowercase(vocabulary, True, "v")
+    assert "Add --cased" in (casing_notice(vocabulary, False) or "")

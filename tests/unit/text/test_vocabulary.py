@@ -7,6 +7,7 @@ import hashlib
 import numpy as np
 import pytest
 
+from bert_tf.text.tokenizer import BertTokenizer
 from bert_tf.text.vocabulary import SPECIAL_TOKENS, Vocabulary, load_vocabulary, save_vocabulary
 
 TOKENS = (*SPECIAL_TOKENS, "the", "##ing", "\u2028", "é")
@@ -45,10 +46,6 @@ def test_line_ends(tmp_path, end, last):
     ("content", "message"),
     [
         (b"", "must not be empty"),
-        ("\n".join([*TOKENS, "the"]).encode(), "line 10: .*distinct.*'the', also on line 6"),
-        ("\n".join([*TOKENS, "", "a"]).encode(), "line 10: .*must not be blank"),
-        ("\n".join([*TOKENS, " \t", "a"]).encode(), "line 10: .*must not be blank"),
-        ("\n".join([*TOKENS, "", ""]).encode(), "line 10: .*must not be blank"),
         ("\n".join(TOKENS).encode("latin-1", "replace"), "line 9: must be UTF-8"),
         ("\n".join(t for t in TOKENS if t != "[MASK]").encode(), r"Received: .* without \[MASK\]"),
         (b"[PAD]\n[UNK]\n", r"without \[CLS\], \[SEP\], \[MASK\]"),
@@ -71,3 +68,22 @@ def test_missing_file_and_directory(tmp_path):
 def test_a_piece_with_a_line_end_is_refused():
     with pytest.raises(ValueError, match="line end"):
         Vocabulary((*TOKENS, "a\nb"))
+
+
+def test_a_byte_order_mark_is_skipped(tmp_path):
+    path = tmp_path / "vocab.txt"
+    path.write_bytes(b"\xef\xbb\xbf" + "\n".join(TOKENS).encode())
+    assert load_vocabulary(path).tokens == TOKENS
+
+
+def test_blank_and_repeated_lines_keep_their_ids(tmp_path, caplog):
+    path = tmp_path / "vocab.txt"
+    path.write_text("\n".join([*SPECIAL_TOKENS, "the", "", "film", "the", " ", "##s"]) + "\n")
+    vocabulary = load_vocabulary(path)
+    assert (len(vocabulary), vocabulary.id_of("film"), vocabulary.id_of("the")) == (11, 7, 8)
+    assert vocabulary.unreachable == [5, 6, 9]
+    assert "3 lines" in caplog.text and "line 6" in caplog.text
+    # Ids of google-research/bert's tokenizer with this file.
+    assert BertTokenizer(vocabulary).tokenize(["the films"]).values.tolist() == [8, 7, 10]
+    save_vocabulary(vocabulary, tmp_path / "again.txt")
+    assert load_vocabulary(tmp_path / "again.txt") == vocabulary

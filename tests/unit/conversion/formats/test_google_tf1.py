@@ -188,13 +188,14 @@ def test_casing_is_written_if_pieces_do_not_show_it(lowercase, tmp_path):
     assert google_tf1.read(tmp_path, Options()).lowercase is lowercase
 
 
-def test_short_vocabulary_is_padded_on_request_and_written_unpadded(tmp_path):
+def test_short_vocabulary_is_padded_and_written_unpadded(tmp_path, caplog):
     directory = rewritten(tmp_path / "padded")
     vocabulary = (directory / "vocab.txt").read_text().splitlines()
     (directory / "vocab.txt").write_text("\n".join(vocabulary[:-2]) + "\n")
-    with pytest.raises(ConversionError, match=r"as many word pieces .* --padded_vocabulary. Received: 22"):
-        google_tf1.read(directory, Options())
     checkpoint = google_tf1.read(directory, Options(padded_vocabulary=True))
+    assert not caplog.text
+    assert google_tf1.read(directory, Options()).vocabulary == checkpoint.vocabulary
+    assert "22 pieces for 24 rows" in caplog.text
     assert checkpoint.vocabulary.tokens[-1] == "[padding23]"
     convert(directory, tmp_path / "out", "google_tf1", options=Options(padded_vocabulary=True))
     assert (tmp_path / "out" / "vocab.txt").read_bytes() == (directory / "vocab.txt").read_bytes()

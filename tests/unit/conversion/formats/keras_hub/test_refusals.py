@@ -14,7 +14,7 @@ import pytest
 from bert_tf.conversion import Options
 from bert_tf.conversion.formats.keras_hub import checkpoint
 from bert_tf.conversion.tensors import ConversionError
-from tests.support.conversion.keras_hub_samples import copied, cut_vocabulary, edit
+from tests.support.conversion.keras_hub_samples import copied, edit
 
 
 def _config(**fields: Any) -> Callable[[Path], None]:
@@ -110,7 +110,6 @@ _KERNEL = "layers/transformer_encoder/_self_attention_layer/query_dense/vars/0"
         (lambda directory: (directory / "rank4.lora.h5").touch(), "LoRA adapters must be merged first"),
         (lambda directory: (directory / "config.json").write_text("{"), "config.json: not a readable JSON file"),
         (_truncated, "model.weights.h5: not a readable HDF5 file"),
-        (cut_vocabulary, "as many word pieces as the token embedding has rows, 30; .*--padded_vocabulary.* 28"),
     ],
 )
 def test_invalid_presets_are_named_and_refused(damage: Callable[[Path], Any], message: str, tmp_path: Path) -> None:
