@@ -27,7 +27,8 @@ def read_rows(path: Path, columns: Sequence[str], input_errors: InputErrors) -> 
     columns; numbers, true and false are read as their JSON text. Files are UTF-8, with or without a byte order mark,
     with lines terminated by LF or CRLF.
 
-    Rows of another width or without some column, and empty cells, are added to `input_errors`. Raises ValueError, with
+    Blank lines are skipped, but not between the rows of a file with one column, where they are empty cells. Rows of
+    another width or without some column, and empty cells, are added to `input_errors`. Raises ValueError, with
     file and line, for another suffix, an empty file, a missing column, unclosed quotes, and bytes that are not UTF-8.
     """
     if path.suffix not in SUFFIXES:
@@ -61,8 +62,15 @@ def _cells(path: Path, columns: Sequence[str], input_errors: InputErrors) -> Ite
     _, header = next(numbered, (1, [""]))
     indices = [_index(path, header, name) for name in columns]
     line = 1
+    blank: list[str] = []
     for line, cells in numbered:
         place = f"{path}: line {line}"
+        if not "".join(cells).strip() and len(cells) < 2:
+            blank.append(place)
+            continue
+        for before in blank if len(header) == 1 else ():
+            input_errors.add(before, f"`{header[0]}` is empty.")
+        blank = []
         if len(cells) != len(header):
             input_errors.add(place, f"expected {len(header)} columns. Received: {len(cells)}")
             continue
@@ -107,6 +115,8 @@ def _objects(path: Path, keys: Sequence[str], input_errors: InputErrors) -> Iter
     line = None
     for number, line in lines_of(path):
         place = f"{path}: line {number}"
+        if not line.strip():
+            continue
         try:
             values = parse_json(line)
         except ValueError as error:

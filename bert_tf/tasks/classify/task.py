@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import logging
 import math
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -23,6 +25,12 @@ from bert_tf.tasks.input_errors import InputErrors
 
 BALANCED = "balanced"
 PREDICTIONS_NAME = "predictions.jsonl"
+logger = logging.getLogger(__name__)
+# Texts that programs write for a missing value.
+_MISSING = frozenset(("nan", "none", "null", "na", "n/a", "<na>"))
+# More distinct numbers than a scale of grades has.
+_MANY_NUMBERS = 20
+_SHOWN = 5
 
 
 @dataclass(frozen=True)
@@ -52,6 +60,12 @@ class ClassifyTask(TextTask):
                 input_errors.add(example.place, f"{fault}. Correct it, or add training examples of this label")
                 continue
             yield example
+
+    def validate_examples(self, examples: Sequence[TextExample], path: Any) -> None:
+        """Raises ValueError for fewer than two labels; logs labels that look like mistakes."""
+        super().validate_examples(examples, path)
+        for remark in label_remarks(Counter(str(example.label) for example in examples)):
+            logger.warning("%s: %s", path, remark)
 
     def fit_labels(self, examples: Sequence[TextExample]) -> Self:
         """Returns the task with labels and weights. Raises ValueError for a weight of an unknown label."""
@@ -139,12 +153,31 @@ class RegressionTask(NumberTask):
         return numbers
 
 
+def label_remarks(labels: Counter[str]) -> list[str]:
+    """Returns remarks on labels that look like mistakes: equal but for case, missing, numbers, or of one example."""
+    remarks = []
+    alike: dict[str, list[str]] = {}
+    for label in sorted(labels):
+        alike.setdefault(" ".join(label.casefold().split()), []).append(label)
+    for same in (same for same in alike.values() if len(same) > 1):
+        counts = " and ".join(f"{label!r} ({labels[label]})" for label in same)
+        remarks.append(f"the labels {counts} differ in case or blanks only. Make them equal if they mean the same.")
+    for label in sorted(label for label in labels if label.casefold() in _MISSING):
+        remarks.append(f"{labels[label]} rows have the label {label!r}. Remove them if their labels are missing.")
+    if len(labels) > _MANY_NUMBERS and all(map(_is_number, labels)):
+        remarks.append(f"the labels are {len(labels)} numbers. Use --regression if they are quantities.")
+    elif rare := sorted(label for label in labels if labels[label] == 1):
+        shown = ", ".join(map(repr, rare[:_SHOWN])) + (", ..." if len(rare) > _SHOWN else "")
+        remarks.append(f"{len(rare)} of {len(labels)} labels have one example: {shown}. Add examples of them.")
+    return remarks
+
+
 def _read(
     path: Path, text_names: Sequence[str], label_column: str, input_errors: InputErrors, labelled: bool
 ) -> Iterator[TextExample]:
     columns = (*text_names, label_column) if labelled else tuple(text_names)
     for place, cells in read_rows(path, columns, input_errors):
-        yield TextExample(place, cells[: len(text_names)], cells[-1] if labelled else None)
+        yield TextExample(place, cells[: len(text_names)], cells[-1].strip() if labelled else None)
 
 
 def _line(row: Mapping[str, Any]) -> bytes:

@@ -109,7 +109,8 @@ def _blocks(path: Path, layout: _Layout, labelled: bool) -> Iterator[tuple[list[
     gap: list[str] = []
     rows: list[tuple[int, list[str]]] = []
     for number, line in lines_of(path):
-        blank, document = is_blank(line), DOCUMENT_START in line and DOCUMENT_START in cells_of(line, layout.separator)
+        # A number may follow, also in a file with tabs.
+        blank, document = is_blank(line), DOCUMENT_START in line and DOCUMENT_START in line.split()
         if not blank and not document and (rows or not layout.is_comment(line, labelled)):
             rows.append((number, cells_of(line, layout.separator)))
             continue

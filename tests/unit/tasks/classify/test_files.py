@@ -67,7 +67,8 @@ def test_quoted_tabs_and_newlines_are_text_and_rows_are_named_by_their_first_lin
     path = write(tmp_path, ".csv", b'text,label\n"one\n\ttwo, three",x\n\nlast,\n')
     input_errors = InputErrors(skip=True)
     assert list(read_rows(path, ["text", "label"], input_errors)) == [(f"{path}: line 2", ("one\n\ttwo, three", "x"))]
-    assert [problem.place for problem in input_errors.problems] == [f"{path}: line 4", f"{path}: line 5"]
+    # The blank line before the last one is skipped.
+    assert [problem.place for problem in input_errors.problems] == [f"{path}: line 5"]
 
 
 def test_text_of_a_hundred_thousand_words_is_read(tmp_path: Path) -> None:
@@ -129,3 +130,21 @@ def test_invalid_rows_are_skipped_and_listed(suffix: str, content: bytes, tmp_pa
         ("c", "y"),
     ]
     assert len(input_errors) == 2
+
+
+@pytest.mark.parametrize(
+    ("suffix", "content"),
+    [
+        (".tsv", b"text\tlabel\nA\tpos\n\nB\tneg\n \n\n"),
+        (".csv", b"text,label\nA,pos\n\nB,neg\n\n"),
+        (".jsonl", b'{"text": "A", "label": "pos"}\n\n{"text": "B", "label": "neg"}\n\n'),
+    ],
+)
+def test_blank_lines_are_skipped(suffix: str, content: bytes, tmp_path: Path) -> None:
+    assert cells(write(tmp_path, suffix, content), "text", "label") == [("A", "pos"), ("B", "neg")]
+
+
+def test_a_blank_line_between_single_cells_is_an_empty_text(tmp_path: Path) -> None:
+    assert cells(write(tmp_path, ".tsv", b"text\nA\nB\n\n\n"), "text") == [("A",), ("B",)]
+    with pytest.raises(ValueError, match="line 3: `text` is empty"):
+        cells(write(tmp_path, ".tsv", b"text\nA\n\nB\n"), "text")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+from collections import Counter
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +13,7 @@ import pytest
 from bert_tf.data.schema import SINGLE_OUTPUT
 from bert_tf.encoding.rows import EncodedRows
 from bert_tf.encoding.texts import LabelAnswer, NumberAnswer, TextExample
-from bert_tf.tasks.classify.task import ClassifyTask, RegressionTask
+from bert_tf.tasks.classify.task import ClassifyTask, RegressionTask, label_remarks
 from bert_tf.tasks.input_errors import InputErrors
 from bert_tf.tasks.registry import TASKS
 from tests.support.tasks.text_examples import write_lines
@@ -213,3 +214,25 @@ def test_members_of_an_ensemble_have_the_same_labels_and_texts() -> None:
     ):
         with pytest.raises(ValueError, match=r"same number of texts, 1. Received: 2 \(x, y\)"):
             one.check_member(other)
+
+
+@pytest.mark.parametrize(
+    ("labels", "said"),
+    [
+        ({"pos": 3, "neg": 2}, []),
+        ({"Pos": 3, "pos": 2, "neg": 2}, ["'Pos' (3) and 'pos' (2)"]),
+        ({"a b": 3, "a  b": 2}, ["'a  b' (2) and 'a b' (3)"]),
+        ({"pos": 3, "nan": 2, "NULL": 4}, ["4 rows have the label 'NULL'", "2 rows have the label 'nan'"]),
+        ({"pos": 3, "rare": 1}, ["1 of 2 labels have one example: 'rare'"]),
+        ({f"{number / 7:.3f}": 1 for number in range(30)}, ["30 numbers. Use --regression"]),
+        ({str(number): 2 for number in range(10)}, []),
+    ],
+)
+def test_labels_that_look_like_mistakes_are_named(labels: dict[str, int], said: list[str]) -> None:
+    remarks = label_remarks(Counter(labels))
+    assert len(remarks) == len(said) and all(map(str.__contains__, remarks, said))
+
+
+def test_blanks_around_labels_are_dropped(tmp_path: Path) -> None:
+    (tmp_path / "rows.csv").write_text("text,label\na,pos\nb,pos \nc, neg\n")
+    assert [row.label for row in ClassifyTask().read(tmp_path / "rows.csv", InputErrors())] == ["pos", "pos", "neg"]

@@ -216,3 +216,11 @@ def test_real_files_are_read_completely(shared_data, tmp_path, name, sentences, 
     lines = path.read_text(encoding="utf-8").split("\n")
     expected = ["\t".join((line, line.split("\t")[1])) if line.strip() else "" for line in lines]
     assert (tmp_path / "out").read_text(encoding="utf-8").split("\n") == expected
+
+
+def test_a_document_may_have_a_number(tmp_path: Path) -> None:
+    words = b"Aspirin\tNN\tB-Drug\nhelps\tVB\tO\n"
+    path = write(tmp_path, b"-DOCSTART- (101)\n\n" + words + b"\n-DOCSTART- (102)\n\nRest\tNN\tO\n")
+    sentences = read(path, FIRST_AND_LAST)
+    assert [sentence.words for sentence in sentences] == [("Aspirin", "helps"), ("Rest",)]
+    assert all(sentence.begins_document for sentence in sentences)
