@@ -129,12 +129,12 @@ def fitted(vocabulary: Vocabulary, rows: int, source: object, *, padded: bool = 
     if len(vocabulary) > rows:
         raise ConversionError(
             f"{source}: must have at most as many word pieces as the token embedding has rows, {rows}. "
-            f"Received: {len(vocabulary)}. Pass the model's vocabulary with --vocabulary."
+            f"Received: {len(vocabulary)}. Convert it with the model's vocabulary: `bert-tf convert --vocabulary`."
         )
     if len(vocabulary) < rows and not padded:
         logger.warning(
             "%s: has %d pieces for %d rows of the token embedding; rows without a piece are taken for padding. If they "
-            "are not, pass the model's vocabulary with --vocabulary.",
+            "are not, convert the model with its vocabulary: `bert-tf convert --vocabulary`.",
             source, len(vocabulary), rows,
         )  # fmt: skip
     return vocabulary if len(vocabulary) == rows else vocabulary.padded(rows)
