@@ -162,7 +162,7 @@ def test_configurations_name_the_tokenizer_by_its_fingerprint(monkeypatch: pytes
     preprocessor = BertTextPreprocessor(TOKENIZER, 9)
     config = preprocessor.get_config()
     assert "[MASK]" not in json.dumps(config)
-    assert BertTextPreprocessor.from_config(config).tokenizer is TOKENIZER
+    assert BertTextPreprocessor.from_config(config).tokenizer is preprocessor.tokenizer
     # As in another process.
     monkeypatch.setattr(base, "_TOKENIZERS", {})
     with pytest.raises(ConfigError, match="Load a `.keras` file with `keras.saving.load_model`"):
