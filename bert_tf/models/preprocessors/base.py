@@ -379,7 +379,8 @@ class Preprocessor(keras.layers.Layer):
         """Returns the predictions of a head for texts, as those of `TaskPredictor`."""
         assert head is not None
         if isinstance(x, tf.data.Dataset):
-            return [answer for batch in x for answer in self.answers(model, _inputs_of(batch), head)]
+            inputs = (keras.utils.unpack_x_y_sample_weight(batch)[0] for batch in x)
+            return [answer for batch in inputs for answer in self.answers(model, batch, head)]
         examples = self.examples(x)
         if not examples:
             return []
@@ -418,15 +419,6 @@ class Preprocessor(keras.layers.Layer):
 
     def _fixed_width(self) -> int:
         return self.sequence_length if self.padding == "fixed" else 0
-
-
-def _inputs_of(batch: Any) -> Any:
-    """Returns the texts of a batch of a dataset, which may have labels, too."""
-    return batch[0] if isinstance(batch, tuple) and len(batch) > 1 and not _are_texts(batch[1]) else batch
-
-
-def _are_texts(column: Any) -> bool:
-    return isinstance(column, tf.Tensor | tf.RaggedTensor) and column.dtype == tf.string
 
 
 def _inference_of(model: Any) -> Model:

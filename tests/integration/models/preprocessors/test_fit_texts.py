@@ -393,6 +393,9 @@ def test_labels_of_a_dataset(preset: Path) -> None:
     expected = model.predict_labels(TEXTS[:10])
     dataset = tf.data.Dataset.from_tensor_slices((TEXTS[:10], [0] * 10))
     assert model.predict_labels(dataset.batch(4)) == expected
+    named = tf.data.Dataset.from_tensor_slices((TEXTS[:10], ["pos"] * 10))
+    assert model.predict_labels(named.batch(4)) == expected, "names of labels are no second text"
+    assert model.preprocessor.num_texts == 1
     assert model.predict_labels(dataset.map(lambda text, _: text).batch(3)) == expected
 
 
