@@ -88,8 +88,9 @@ class Preprocessor(keras.layers.Layer):
             self._set_tokenizer(tokenizer)
         elif (fingerprint := tokenizer.get(_FINGERPRINT)) is None:
             self._set_tokenizer(tokenizer_from_config(tokenizer))
-        elif fingerprint in _TOKENIZERS:
-            self._set_tokenizer(_TOKENIZERS[fingerprint])
+        else:
+            # `load_assets` may follow.
+            self._fingerprint, self._tokenizer = fingerprint, _TOKENIZERS.get(fingerprint)
         self.sequence_length = sequence_length
         self.padding = padding
         self.labels = None if labels is None else tuple(labels)

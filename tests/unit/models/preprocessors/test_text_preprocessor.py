@@ -167,6 +167,7 @@ def test_configurations_name_the_tokenizer_by_its_fingerprint(monkeypatch: pytes
     monkeypatch.setattr(base, "_TOKENIZERS", {})
     with pytest.raises(ConfigError, match="Load a `.keras` file with `keras.saving.load_model`"):
         BertTextPreprocessor.from_config(config)(["the film"])
+    assert BertTextPreprocessor.from_config(config).get_config() == config
 
 
 @pytest.mark.parametrize("tokenizer", [TOKENIZER.get_config(), TOKENIZER], ids=["0.2.0", "now"])
